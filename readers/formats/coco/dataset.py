@@ -68,7 +68,8 @@ class CocoDataset(DescribedFiles):
       has their names. Without the list ``categories`` it is the number in the file, and a warning says so;
     - ``keypoints``, ``keypoint_labels``: where an object has keypoints, those that are labelled (v > 0), of
       all objects, and each one's number in its category's list;
-    - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen;
+    - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen; ``keypoint_objects``: the index of the
+      object that each belongs to;
     - ``iscrowd``, ``area``: as in the file, one for each box. An ``iscrowd`` that is neither 0, 1, true nor false, as such or
       as text, makes its sample bad.
 
@@ -100,8 +101,9 @@ class CocoDataset(DescribedFiles):
         panoptic: Folder of the masks of a panoptic file. None takes the folder next to the file that has the file's name.
         oriented: Whether the box of an object is its outline (``segmentation``) instead of its ``bbox``. The outline must have
             four corners, which keep their order; another outline makes the sample bad. An object without an outline has
-            the corners of its ``bbox``. None is False, with a warning if all outlines look like oriented boxes. It is not needed
-            with the box_format "cxcywhr".
+            the corners of its ``bbox``, turned around its centre by the ``rotation`` in its ``attributes``, if there is one: CVAT
+            writes turned rectangles so, in degrees, clockwise. False returns such a bbox as it is. None is False, with a warning
+            if all outlines look like oriented boxes or boxes have a rotation. It is not needed with the box_format "cxcywhr".
 
     Raises:
         SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two images or two categories of
@@ -130,7 +132,7 @@ class CocoDataset(DescribedFiles):
             "panoptic": panoptic,
             "oriented": oriented,
         }
-        super().__init__(annotations, Scan("coco", 4, find_images), options)
+        super().__init__(annotations, Scan("coco", 5, find_images), options)
         path = self._source
         ends = path.stem.split("_")[-1]  # instances_train2017
         usual = (ends, f"images/{ends}", "images")
@@ -212,7 +214,12 @@ class CocoDataset(DescribedFiles):
             (
                 num_turned := self._num_turned_outlines(),
                 f"{name}: the outlines of {counted(num_turned, 'object')} that were looked at are rectangles, of which some are turned, and "
-                " boxes are those of bbox: say oriented=True to have oriented boxes, or oriented=False",
+                "boxes are those of bbox: say oriented=True to have oriented boxes, or oriented=False",
+            ),
+            (
+                notes["turned"] and not self._is_form_given,
+                f"{name} has {counted(notes['turned'], 'box')} with a rotation in their attributes, which is not used, so that they lie "
+                "as before the rotation: say oriented=True to have the turned boxes, or oriented=False to have those of bbox",
             ),
         ]
         same = same_name_warnings(name, self.class_names, self._categories)
@@ -254,7 +261,9 @@ class CocoDataset(DescribedFiles):
         has_angle = box_format == "cxcywhr"
         read = partial(outline_box if oriented else upright_box, box_format=box_format, size=size)
         objects = add_boxes(wanted, rotated_box if has_angle else read)
-        targets = objects_to_json(objects, self._categories)
+        # All samples have the same entries, also if none of an image's objects has keypoints.
+        has_points = bool(json.loads(self._notes or "{}").get("points"))
+        targets = objects_to_json(objects, self._categories, with_keypoints=has_points)
         form = ORIENTED if oriented or has_angle else CORNERS
         fields: dict[str, Payload] = {"json": to_payload(targets | form)}
         if self._options["masks"]:
@@ -266,12 +275,14 @@ class CocoDataset(DescribedFiles):
             fields |= mask_fields(masks)
         return fields
 
+    @property
+    def _is_form_given(self) -> bool:
+        """Whether the options say if boxes are oriented."""
+        return self._options["oriented"] is not None or self._options["box_format"] == "cxcywhr"
+
     def _num_turned_outlines(self) -> int:
         """Return the number of outlines of some images if they look like oriented boxes; 0 if not, or if the options settle it."""
-        is_settled = (
-            self._options["oriented"] is not None or self._options["box_format"] == "cxcywhr"
-        )
-        rows = [] if is_settled else spread_evenly(len(self), _LOOKED_AT)
+        rows = [] if self._is_form_given else spread_evenly(len(self), _LOOKED_AT)
         samples = (one for one in self._stored.fetch(rows) if isinstance(one, Sample))
         texts = [text for one in samples for name, text in one.fields.items() if name.isdigit()]
         outlines = [(read_if_sound(parse, text) or {}).get("segmentation") for text in texts]

@@ -13,6 +13,7 @@ from readers.formats.coco.targets import (
     is_box,
     is_id,
     parse,
+    rotation_of,
     upright_box,
 )
 from readers.sample import SourceError
@@ -27,7 +28,7 @@ IMAGE = "image"
 """Prefix of the name of the member that is the image; this member comes first.
 
 An index holds samples only, so the counts for warnings about the file stand behind this prefix in the first sample. Names of
-members are no part of a dataset's fingerprint.
+members are part of a dataset's fingerprint, so a further count must be 0, and thus absent, for the files that it is not about.
 """
 # Share of boxes that leave their images: about three quarters of x, y, x, y boxes do if they are read as x, y, w, h.
 _SHARE_BEYOND = 0.25
@@ -92,6 +93,7 @@ class _Lists:
         self.names: dict[int | str, str] = {}
         self._name = name
         self._num_unassigned = 0  # annotations that name no image
+        self._num_with = {"turned": 0, "points": 0}  # annotations with an angle, and with keypoints
         self.objects: dict[int | str, list[_Annotation]] = {}
         self.categories: tuple[int, int] | None = None
         self._decode = json.JSONDecoder().raw_decode
@@ -150,6 +152,8 @@ class _Lists:
             elif isinstance(value, dict) and is_id(value.get("image_id")):
                 annotation = _annotation(value, start, offset)
                 self.objects.setdefault(_as_utf8(value["image_id"]), []).append(annotation)
+                self._num_with["turned"] += bool(rotation_of(value))
+                self._num_with["points"] += bool(value.get("keypoints"))
             else:
                 self._num_unassigned += 1
             offset = self._behind(offset, "]")
@@ -206,6 +210,7 @@ class _Lists:
             "again": len(self.names) - len({*self.names.values()}),
             "shares": shares if shares == boxes else 0,
             "beyond": round(100 * beyond / boxes) if is_beyond else 0,
+            **self._num_with,
         }
         counts = {name: count for name, count in counts.items() if count}
         return json.dumps(counts) if counts else ""

@@ -80,12 +80,15 @@ def are_finite(values: Sequence[Any]) -> bool:
 def objects_to_json(
     objects: Sequence[tuple[Mapping[str, Any], Sequence[float]]],
     categories: Mapping[int | str, Mapping[str, Any]],
+    *,
+    with_keypoints: bool = False,
 ) -> dict[str, list[Any]]:
     """Return the content of the field json; see `CocoDataset`.
 
     Args:
         objects: Annotations, each with its box: left, top, right, bottom, or x, y of four corners.
         categories: Id -> category, in the order of their classes.
+        with_keypoints: Whether the entries about keypoints are needed although no category lists keypoints.
 
     Raises:
         ValueError: An object has no known category, or keypoints of another form.
@@ -101,10 +104,9 @@ def objects_to_json(
             for one, box in objects
         ],
     }
-    if any("keypoints" in category for category in categories.values()):
+    if with_keypoints or any("keypoints" in category for category in categories.values()):
         points = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
         targets |= keypoints_to_json(points)
-        del targets["keypoint_objects"]
     return targets
 
 
@@ -201,6 +203,8 @@ def outline_box(
 ) -> list[float] | None:
     """Return the four corners of an object's outline, or of its box if it has no outline.
 
+    A box is turned by the angle in ``attributes``, if there is one; see `rotation_of`.
+
     Args:
         one: An annotation.
         box_format: See `upright_box`.
@@ -222,7 +226,24 @@ def outline_box(
     if corners is not None and has_area(corners):
         return corners
     box = upright_box(one, box_format, size)
-    return None if box is None else corners_around(box)
+    if box is None or not rotation_of(one):
+        return None if box is None else corners_around(box)
+    left, top, right, bottom = box
+    center = (left + right) / 2, (top + bottom) / 2
+    return corners_of_rotated([*center, right - left, bottom - top, -rotation_of(one)])
+
+
+def rotation_of(one: Mapping[str, Any]) -> float:
+    """Return the angle by which a box is turned around its centre, in degrees, clockwise as seen in the picture; 0 without one.
+
+    CVAT writes a turned rectangle so: ``bbox`` is the rectangle before the rotation, and ``attributes`` holds ``rotation``; see
+    RotatedBoxesToPolygons in cvat/apps/dataset_manager/formats/transformations.py. The bbox of an object with an outline is
+    around the outline, so that an attribute of this name has another meaning there.
+    """
+    attributes = one.get("attributes")
+    angle: Any = attributes.get("rotation") if isinstance(attributes, dict) else None
+    is_turned = type(angle) in (int, float) and math.isfinite(angle) and not one.get("segmentation")
+    return float(angle % 360) if is_turned else 0.0
 
 
 def quadrangle_of(outline: Any) -> list[float] | None:

@@ -15,6 +15,7 @@ from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.boxes.oriented import ORIENTED, fit_corners, has_area
 from readers.formats.dota.labels import CLASSES, Row, choose_classes, parse_labels
 from readers.formats.dota.layout import find_layout
+from readers.formats.yolo.config import USUAL, looks_like_config, read_config
 from readers.labels.classes import Classes, read_classes
 from readers.plural import counted
 from readers.sample import PathLike
@@ -47,8 +48,8 @@ class DotaDataset(AnnotatedDataset):
         root: The folder.
         split: Name of a split, if folders are named like splits; None if there is only one.
         annotations: Name of the folders of label files, such as "labelTxt-v1.5", if there are several or they have another name.
-        classes: Names of the classes in the order of their numbers, or a text file with one per line. If None, these are the
-            classes of the first version of DOTA (15, 16 or 18 classes) that has all names, in the order of
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. If None, these are
+            the names in ``data.yaml``, which Roboflow writes; without this file, the classes of the first version of DOTA (15, 16 or 18 classes) that has all names, in the order of
             https://captain-whu.github.io/DOTA/dataset.html; otherwise the names in all label files, sorted, with a warning.
         difficult: Whether objects with a ``difficult`` above 0 are included.
         outside: For a box whose centre lies outside its picture: "raise" makes the sample bad; "clip" leaves out boxes that lie
@@ -83,7 +84,7 @@ class DotaDataset(AnnotatedDataset):
         with oserror_as_source_error(str(folder)):
             entries, files, remarks = find_layout(folder, split, annotations)
         options = {"format": "dota", "difficult": difficult, "outside": outside}
-        names = read_classes(classes)
+        names = read_classes(classes) or _names_in_yaml(folder) or None
         super().__init__(folder, entries, names or (), options)
         parsed = [
             read_if_sound(self._labels, name, "" if names else NEEDED_FOR_CLASSES) for name in files
@@ -126,3 +127,9 @@ class DotaDataset(AnnotatedDataset):
 
     def _labels(self, name: str) -> tuple[dict[str, str], list[Row]]:
         return parse_labels(self._files.read_annotation(name), name)
+
+
+def _names_in_yaml(folder: Path) -> tuple[str, ...]:
+    """Return the class names in a ``data.yaml`` of YOLO, as Roboflow writes beside ``labelTxt``; () without such a file."""
+    file = next(filter(looks_like_config, (folder / name for name in USUAL)), None)
+    return read_config(file).names if file else ()

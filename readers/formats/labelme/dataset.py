@@ -65,8 +65,9 @@ class LabelMeDataset(AnnotatedDataset):
 
     - ``boxes``, ``labels``: the extent and the class number of each object that has an area: rectangles, polygons,
       circles, rotated rectangles and masks. Shapes with equal label and ``group_id`` are one object. With oriented boxes,
-      x, y of the four corners of a rotated rectangle in the order of the file, of other objects those of the extent, and
-      ``box_format`` "xyxyxyxy";
+      x, y of four corners and ``box_format`` "xyxyxyxy": of a rotated rectangle, a polygon of four points (a fifth may repeat
+      the first) or a rectangle of four points in the order of the file; of a rectangle of two points or a circle those of the
+      extent. Another polygon, a mask or an object of several shapes then makes its sample bad, as in COCO;
     - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the index of the box with the
       point's ``group_id``, -1 if no box or several boxes have it;
     - ``shapes``, ``flags``: as in the file, without the pixels of masks. Lines, which have no area, appear only here, since
@@ -166,12 +167,13 @@ class LabelMeDataset(AnnotatedDataset):
         objects = [
             (one, box)
             for one in instances_of(document.shapes)
-            if (
+            if (where := f"{name} shape {one.number}")
+            and (
                 box := fit(
-                    one.corners if self.oriented else one.box,
+                    one.corners(where) if self.oriented else one.box,
                     size,
                     outside,
-                    f"{name} shape {one.number}",
+                    where,
                 )
             )
             is not None
@@ -182,8 +184,8 @@ class LabelMeDataset(AnnotatedDataset):
             self._warns_of_rotated = False  # the text would be the same for each file
             warnings.warn(
                 f"{name} has {counted(num_rotated, 'rotated rectangle')}, of which only the extent becomes a box, since other files "
-                "or shapes are not rotated: say oriented=True to have oriented boxes, the four corners of other shapes included, "
-                "or oriented=False",
+                "or shapes are not rotated: say oriented=True to have oriented boxes, for which each outline must have "
+                "four corners, or oriented=False to have extents",
                 stacklevel=2,
             )
         points = [shape for shape in document.shapes if shape.kind == "point"]

@@ -4,6 +4,7 @@ import base64
 import binascii
 import posixpath
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import stated_length
-from readers.formats.boxes.oriented import corners_around
+from readers.formats.boxes.oriented import corners_around, has_area, is_rectangle, is_upright
 from readers.formats.coco.masks import rasterise, read_png
+from readers.formats.coco.targets import quadrangle_of
 from readers.formats.columns import shorten
 from readers.formats.text import parse_object, to_struct
 from readers.storage.limits import check_bytes
@@ -20,7 +22,7 @@ from readers.storage.limits import check_bytes
 # For each shape_type, the smallest and the largest number of points; None is no limit.
 _NUM_POINTS = {
     "polygon": (3, None),
-    "rectangle": (2, 2),
+    "rectangle": (2, 4),
     "oriented_rectangle": (4, 4),
     "circle": (2, 2),
     "mask": (2, 2),
@@ -69,6 +71,12 @@ class Shape(Labelled, kw_only=True):
     group_id: Any = None
     mask: str | None = None
 
+    @property
+    def corners(self) -> list[float] | None:
+        """x, y of each corner of a shape with four corners, in the order of the file; None for others, such as two of a rectangle."""
+        is_outline = self.kind in ("polygon", "rectangle", ROTATED)
+        return quadrangle_of([[*chain(*self.points)]]) if is_outline else None
+
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown type, a wrong number of points, or a mask without pixels."""
         if self.kind not in _NUM_POINTS:
@@ -81,6 +89,13 @@ class Shape(Labelled, kw_only=True):
             raise ValueError(
                 f"{self.kind} has {count} points, needs {least}{'' if most else ' or more'}"
             )
+        if self.kind == "rectangle" and count > 2:  # X-AnyLabeling writes all four corners
+            corners = self.corners
+            if not corners or not all(f(corners) for f in (has_area, is_rectangle, is_upright)):
+                raise ValueError(
+                    f"rectangle has {count} points, which are not the corners of an upright one: write two opposite corners, or the type "
+                    "oriented_rectangle or rotation where it is turned"
+                )
         if self.kind == "mask" and not self.mask:
             raise ValueError("mask must be a PNG in base64")
 
@@ -185,12 +200,22 @@ class Instance(NamedTuple):
         boxes = np.array([_box_of(one) for one in self.shapes])
         return [*boxes[:, :2].min(0).tolist(), *boxes[:, 2:].max(0).tolist()]
 
-    @property
-    def corners(self) -> list[float]:
-        """The four corners of a rotated rectangle, x, y of each in the order of the file; otherwise those of `box`."""
-        if len(self.shapes) == 1 and self.shapes[0].kind == ROTATED:
-            return [value for point in self.shapes[0].points for value in point]
-        return corners_around(self.box)
+    def corners(self, where: str) -> list[float]:
+        """Return x, y of four corners: as in the file if it has four, those of `box` for other rectangles and circles.
+
+        Args:
+            where: Name of file and object, for errors.
+
+        Raises:
+            ValueError: The object is a mask, an outline of other than four corners, or several shapes, whose direction is unknown.
+        """
+        first = self.shapes[0]
+        if len(self.shapes) == 1 and (first.corners or first.kind in ("rectangle", "circle")):
+            return first.corners or corners_around(self.box)
+        raise ValueError(
+            f"{where} is no shape of four corners, which oriented boxes need: draw a polygon of four points or an oriented_rectangle, "
+            "or say oriented=False to have the box around it"
+        )
 
 
 def instances_of(shapes: Sequence[Shape]) -> list[Instance]:

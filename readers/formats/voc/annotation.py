@@ -9,6 +9,8 @@ from readers.formats.boxes.checks import read_flag, stated_length
 from readers.formats.columns import shorten
 from readers.formats.text import finite_number
 
+# Degrees that are not 0; other text is an attribute of another meaning.
+_ANGLE = re.compile(r"\s*-?(?=[0-9.]*[1-9])[0-9]{1,4}(?:\.[0-9]*)?\s*")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x, y in points
 # A capital letter in a tag. The text is searched for it, since hardly any file has one, and walking the tree takes longer.
@@ -34,6 +36,7 @@ class VocObject(NamedTuple):
         difficult: 1 if the object is hard to recognise, else 0.
         truncated: 1 if only a part of the object is visible, else 0.
         pose: Pose, such as "Left"; "Unspecified" if it is missing.
+        is_turned: Whether the box is turned around its centre, by an angle that CVAT writes as the attribute rotation.
     """
 
     name: str
@@ -41,6 +44,7 @@ class VocObject(NamedTuple):
     difficult: int
     truncated: int
     pose: str
+    is_turned: bool
 
 
 class VocAnnotation(NamedTuple):
@@ -147,7 +151,11 @@ def _object(one: Element, where: str) -> VocObject:
         read_flag(_text(one, field, where) or None, f"{where}: {field}")
         for field in ("difficult", "truncated")
     )
-    return VocObject(name, box, difficult, truncated, pose)
+    is_turned = any(
+        each.findtext("name") == "rotation" and _ANGLE.fullmatch(each.findtext("value") or "")
+        for each in one.iter("attribute")
+    )
+    return VocObject(name, box, difficult, truncated, pose, is_turned)
 
 
 def _name(one: Element, where: str) -> str:

@@ -1,5 +1,6 @@
 """Datasets in Pascal VOC's format: pictures with one XML file each, masks, and lists of splits."""
 
+import warnings
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -57,7 +58,8 @@ class VocDataset(AnnotatedDataset):
 
     All annotations in the folder are read when it is opened, unless both classes and coords are given. If classes are not
     given, an unreadable annotation is an error, since it may name a class that shifts the numbers of others.
-    An object without a bndbox gets the box around its polygon. XML is decoded by its byte order mark or its declared encoding.
+    An object without a bndbox gets the box around its polygon. The attribute ``rotation`` of CVAT, whose bndbox is the rectangle
+    before the rotation, is not used, and a warning counts these. XML is decoded by its byte order mark or its declared encoding.
 
     Args:
         root: The folder.
@@ -118,9 +120,12 @@ class VocDataset(AnnotatedDataset):
             names, coords = names or (), coords or "one-based"
         options = {"format": "voc", "masks": masks, "difficult": difficult, "outside": outside}
         super().__init__(layout.root, layout.entries, names or (), options)
+        self._has_warned = False
         if names is None or coords is None:
             needed_for = "" if names else NEEDED_FOR_CLASSES
             surveyed = survey(self._files.read_annotation, layout.annotations, needed_for)
+            self._has_warned = surveyed.num_turned > 0
+            remarks += [_turned_sentence(layout.root, surveyed.num_turned)] * self._has_warned
             self._set_classes(names or choose_classes(surveyed, layout.root))
             if coords is None:
                 coords, remark = choose_coords(surveyed.boxes, layout.root, "one-based")
@@ -150,6 +155,10 @@ class VocDataset(AnnotatedDataset):
         if not entry.annotation:
             raise ValueError(f"there is no annotation for {entry.key}")
         parsed = self._annotation(entry)
+        num_turned = sum(one.is_turned for one in parsed.objects)
+        if num_turned and not self._has_warned:
+            self._has_warned = True  # the text would be the same for each file
+            warnings.warn(_turned_sentence(entry.annotation, num_turned), stacklevel=2)
         size = header.height, header.width
         require_stated_size(parsed.size, size, entry.annotation)
         return Picture(data, field, header, self._targets(parsed, size, entry.annotation), fields)
@@ -217,6 +226,13 @@ def _require_some(layout: Layout, masks: str | None) -> None:
         )
     if masks and not (layout.root / MASKS[masks]).is_dir():
         raise SourceError(f"{layout.root} has no folder {MASKS[masks]}: leave out masks={masks!r}")
+
+
+def _turned_sentence(source: object, number: int) -> str:
+    return (
+        f"{source} has {counted(number, 'object')} with the attribute rotation, which is not used, so that their boxes lie as before the "
+        "rotation: export them as COCO and open that with oriented=True to have the turned boxes"
+    )
 
 
 def _labelmap(root: Path) -> dict[str, Color | None]:

@@ -33,10 +33,12 @@ class Survey(NamedTuple):
     Attributes:
         names: Names of all classes.
         boxes: All boxes.
+        num_turned: Number of objects whose boxes are turned; see `VocObject`.
     """
 
     names: frozenset[str]
     boxes: list[Corners]
+    num_turned: int
 
 
 def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) -> Survey:
@@ -52,6 +54,7 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
     """
     names: set[str] = set()
     boxes: list[Corners] = []
+    num_turned = 0
     for file in files:
         annotation = read_if_sound(lambda name: parse_annotation(read(name), name), file)
         # An object with a malformed box still names its class.
@@ -61,11 +64,12 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
             }
         size, objects = annotation or (None, ())
         names |= {one.name for one in objects}
+        num_turned += sum(one.is_turned for one in objects)
         boxes += [
             Corners(one.box, size, f"object {number} of {file}")
             for number, one in enumerate(objects, start=1)
         ]
-    return Survey(frozenset(names), boxes)
+    return Survey(frozenset(names), boxes, num_turned)
 
 
 def choose_classes(surveyed: Survey, root: object) -> tuple[str, ...]:

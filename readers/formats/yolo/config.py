@@ -103,6 +103,9 @@ def read_config(path: Path) -> Config:
     if flip and (not shape or sorted(flip) != list(range(shape[0]))):
         raise SourceError(
             f"{path}: flip_idx must hold the number of each keypoint of kpt_shape once"
+            if shape
+            else f"{path} has flip_idx and no kpt_shape, without which keypoints are not read: add kpt_shape, such as "
+            f"kpt_shape: [{len(flip)}, 3], or remove flip_idx"
         )
     if any(flip[other] != number for number, other in enumerate(flip)):
         raise SourceError(

@@ -10,7 +10,9 @@ from readers.formats.text import filled_rows
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
-_LOW, _HIGH = -0.01, 1.01  # range of relative coordinates, which rounding moves out of 0 to 1
+_RANGE = -0.01, 1.01  # of relative coordinates, which rounding moves out of 0 to 1
+# Oriented boxes that lie outside are left out if asked for. Those of large objects reach far beyond their tile; pixels are larger.
+_FAR = -10.0, 10.0
 _SHOWN = 60  # characters of a word that an error quotes
 _BOX, _CORNERS = 4, 8  # count of numbers after the class: of a box, of a rotated box
 
@@ -132,12 +134,12 @@ def objects_of(
     result = []
     for row in rows:
         where = f"{name}:{row.line}"
-        _check(row, where, labels)
+        _check(row, where, labels, outside)
         one = _object(row, labels, size)
         if labels.task == "obb":
             result += [one] if fit_corners(one.polygon, size, outside, where) else []
             continue
-        slack = [-_LOW * length for length in (size[1], size[0])]
+        slack = [-_RANGE[0] * length for length in (size[1], size[0])]
         box = [
             _snapped(value, length, slack[at % 2])
             for at, (value, length) in enumerate(zip(one.box, (size[1], size[0]) * 2, strict=True))
@@ -148,7 +150,7 @@ def objects_of(
     return result
 
 
-def _check(row: Row, where: str, labels: Labels) -> None:
+def _check(row: Row, where: str, labels: Labels, outside: Outside) -> None:
     if not 0 <= row.label < labels.num_classes:
         first = " (1-based?)" if row.label == labels.num_classes else ""
         raise ValueError(
@@ -181,11 +183,12 @@ def _check(row: Row, where: str, labels: Labels) -> None:
         raise ValueError(
             f"{where}: {number} numbers behind the class, task={labels.task!r} has {expected}; say task= if it is another"
         )
-    wrong = next((value for value in shares if not _LOW <= value <= _HIGH), None)
+    low, high = _FAR if labels.task == "obb" and outside == "clip" else _RANGE
+    wrong = next((value for value in shares if not low <= value <= high), None)
     if wrong is not None:
         raise ValueError(
             f"{where}: {wrong:g}{' (of the box around the corners)' if labels.task == 'obb' else ''} is no share of the picture's "
-            f"size, which is from {_LOW} to {_HIGH} (pixels?)"
+            f"size, which is from {low:g} to {high:g} (pixels?)"
         )
 
 

@@ -231,7 +231,7 @@ def _with_labels(
     Args:
         root: Folder of the dataset.
         names: Names of the pictures.
-        labelled: Whether at least one picture must have a label file.
+        labelled: Whether label files are needed: at least one picture must have one, and a warning counts those without.
 
     Raises:
         SourceError: `labelled` is true, and no picture has a label file.
@@ -250,7 +250,7 @@ def _with_labels(
         )
     alone = _num_alone(root, names, present)
     remarks = unpaired_warnings(root, 0, alone, ".txt")
-    if missing:
+    if missing and labelled:
         remarks.append(
             f"{root} has no .txt for {missing} of the {counted(len(entries), 'picture')} of the split, which count as background"
         )

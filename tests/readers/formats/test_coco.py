@@ -95,6 +95,7 @@ def test_objects(folder: Path) -> None:
         "keypoints": [[1, 2], [5, 6]],
         "keypoint_labels": [0, 2],
         "keypoint_visibility": [2, 1],
+        "keypoint_objects": [0, 0],
         "box_format": "xyxy",
     }
     assert json_of(second)["boxes"] == []
@@ -104,6 +105,22 @@ def test_objects(folder: Path) -> None:
     assert json_of(crowded)["iscrowd"] == [0, 1]
     assert dataset.column("height").tolist() == [18, 18, 18]
     assert dataset.column("label").tolist() == [-1, -1, -1]
+
+
+def test_keypoints_without_names(folder: Path) -> None:
+    """Keypoints are read also if no category lists them; then all images have the entries, as the loader needs them."""
+    box = {"category_id": 18, "bbox": [1, 2, 3, 4]}
+    pose = {"image_id": 7, **box, "keypoints": [1, 2, 2, 0, 0, 0, 5, 6, 1]}
+    bare = {"image_id": 7, **box}
+    dog = [{"id": 18, "name": "dog"}]
+    path = write(folder, [bare, pose, {"image_id": 6, **box}], categories=dog)
+    first, second, _ = (json_of(one) for one in CocoDataset(path).fetch(range(3)))
+
+    assert (first["keypoints"], first["keypoint_labels"]) == ([[1, 2], [5, 6]], [0, 2])
+    assert (first["keypoint_visibility"], first["keypoint_objects"]) == ([2, 1], [1, 1])
+    assert (second["keypoints"], second["keypoint_objects"]) == ([], [])
+    [without, *_] = CocoDataset(write(folder, [bare], categories=dog)).fetch([0])
+    assert "keypoints" not in json_of(without)
 
 
 @pytest.mark.parametrize("name", POLYGONS)

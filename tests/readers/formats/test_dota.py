@@ -243,3 +243,18 @@ def test_labels_of_all_splits_are_found_for_the_classes(tmp_path: Path) -> None:
     assert [one.annotation for one in entries] == ["val/labelTxt/1.txt"]
     assert labels == ["train/labelTxt/1.txt", "val/labelTxt/1.txt"]
     assert remarks == []
+
+
+def test_classes_are_those_of_a_yaml_file_beside(tmp_path: Path) -> None:
+    """Roboflow writes data.yaml beside labelTxt; the names in it have their numbers there, and classes= precedes them."""
+    root = write(tmp_path, a=f"{ROW} truck 0\n{ROW} bus 0\n")
+    yaml = "train: ../train/images\nval: ../valid/images\nnc: 3\nnames: ['van', 'truck', 'bus']\n"
+    put(root, {"data.yaml": yaml})
+    options: dict[str, Any] = {"format": "dota"}
+
+    assert warnings_of(root, **options) == []
+    assert open_dataset(root, **options).class_names == ("van", "truck", "bus")  # type: ignore[attr-defined]
+    assert first(root, **options)["labels"] == [1, 2]
+    assert first(root, classes=["bus", "truck"], **options)["labels"] == [1, 0]
+    put(root, {"data.yaml": "version: 3\n"})
+    assert open_with_warning("in sorted order", root).class_names == ("bus", "truck")

@@ -152,6 +152,28 @@ def test_rows_of_yolo_that_are_no_oriented_box(
 
 
 @pytest.mark.parametrize(
+    ("corners", "expected"),
+    [
+        (TURNED, TURNED),
+        (BEYOND, BEYOND),
+        (AWAY, None),
+        ([value + 3 * WIDTH for value in CORNERS], None),
+        ([value * 4 - 96 for value in CORNERS], [value * 4 - 96 for value in CORNERS]),
+    ],
+    ids=["inside", "centre outside", "outside", "far outside", "around the picture"],
+)
+def test_yolo_leaves_out_oriented_boxes_outside(
+    tmp_path: Path, corners: list[float], expected: list[float] | None
+) -> None:
+    """Only those that lie outside completely, as in DOTA and LabelMe; pixels are still refused."""
+    root = write_yolo(tmp_path, IMAGE, yolo_row(1, shares(corners)), yolo_row(1, tuple(TURNED)))
+    entry, bad = open_dataset(root, task="obb", outside="clip").fetch([0, 1])
+
+    assert np.allclose(json_of(entry)["boxes"], [] if expected is None else [expected])
+    assert "no share of the picture's size, which is from -10 to 10 (pixels?)" in bad.reason  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
     ("rows", "task", "match"),
     [
         (
@@ -218,7 +240,8 @@ def test_outlines_of_coco_are_boxes_when_asked_for(tmp_path: Path) -> None:
 def test_coco_warns_of_outlines_that_look_like_boxes(tmp_path: Path) -> None:
     path = coco(tmp_path / "a", OBJECT, OBJECT)
     dataset = open_with_warning(
-        "the outlines of 2 objects .* say oriented=True .* or oriented=False", path
+        "the outlines of 2 objects .* turned, and boxes are .* say oriented=True .* or oriented=False",
+        path,
     )
 
     assert dataset.fingerprint == open_dataset(path, oriented=False).fingerprint
@@ -227,6 +250,36 @@ def test_coco_warns_of_outlines_that_look_like_boxes(tmp_path: Path) -> None:
     upright, bare = OBJECT | {"segmentation": [CORNERS]}, OBJECT | {"segmentation": []}
     for number, objects in enumerate(([upright], [triangle], [bare], [OBJECT, OBJECT, triangle])):
         assert warnings_of(coco(tmp_path / str(number), *objects)) == []
+
+
+@pytest.mark.parametrize("angle", [330.0, 30, -75.5, 725.0])
+def test_rotations_beside_boxes_of_coco(tmp_path: Path, angle: float) -> None:
+    """CVAT's angles are clockwise, as OpenCV's; the corners begin with the top left one before the rotation."""
+    path = coco(tmp_path, {"bbox": [8, 4, 30, 10], "attributes": {"rotation": angle}})
+    expected = np.roll(cv2.boxPoints(((23, 9), (30, 10), angle)), -1, axis=0)
+    [found] = json_of(open_dataset(path, oriented=True).fetch([0])[0])["boxes"]
+
+    assert np.allclose(found, expected.ravel(), atol=1e-4)
+    mirrored = np.roll(cv2.boxPoints(((23, 9), (30, 10), -angle)), -1, axis=0)
+    assert np.abs(found - mirrored.ravel()).max() > 1  # the other direction
+
+
+def test_rotations_of_coco_that_are_not_used_are_warned_about(tmp_path: Path) -> None:
+    """Without oriented= the boxes are unturned; an object with an outline, or another attribute, has no such angle."""
+    turned_one = {"bbox": [8, 4, 30, 10], "attributes": {"rotation": 330.0}}
+    path = coco(tmp_path / "a", turned_one, turned_one, {"bbox": [8, 4, 32, 32]})
+    dataset = open_with_warning("has 2 boxes with a rotation .*, which is not used, so", path)
+
+    assert json_of(dataset.fetch([0])[0])["boxes"][0] == [8, 4, 38, 14]
+    assert warnings_of(path, oriented=True) == warnings_of(path, oriented=False) == []
+    for number, angle in enumerate((0.0, 360, True, "north", None, [30])):
+        one = {"bbox": [8, 4, 32, 32], "attributes": {"rotation": angle}}
+        path = coco(tmp_path / str(number), one)
+        assert warnings_of(path) == []
+        assert json_of(open_dataset(path, oriented=True).fetch([0])[0])["boxes"] == [CORNERS]
+    outlined = coco(tmp_path / "b", OBJECT | {"attributes": {"rotation": 30.0}})
+    assert json_of(open_dataset(outlined, oriented=True).fetch([0])[0])["boxes"] == [TURNED]
+    assert not any("with a rotation" in text for text in warnings_of(outlined))
 
 
 def test_rotated_boxes_of_coco(tmp_path: Path) -> None:
@@ -305,14 +358,65 @@ def test_labelme_with_rotated_and_other_shapes(tmp_path: Path) -> None:
         assert json_of(dataset.fetch([0])[0])["boxes"] == [[*BOX]] * 3
     oriented = open_dataset(root, oriented=True, **LABELME)
 
-    assert json_of(oriented.fetch([0])[0])["boxes"] == [TURNED, CORNERS, CORNERS]
+    assert "shape 3 is no shape of four corners" in oriented.fetch([0])[0].reason  # type: ignore[union-attr]
     assert oriented.fingerprint != dataset.fingerprint
     assert dataset.fingerprint == open_dataset(root, oriented=False, **LABELME).fingerprint
 
 
+def points(corners: list[float]) -> list[list[float]]:
+    return [corners[at : at + 2] for at in range(0, len(corners), 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "drawn", "expected"),
+    [
+        ("polygon", TURNED, TURNED),
+        ("polygon", [*TURNED, *TURNED[:2]], TURNED),
+        ("rectangle", CORNERS[2:] + CORNERS[:2], CORNERS[2:] + CORNERS[:2]),
+        ("rectangle", [40, 36, 8, 4], CORNERS),
+        ("circle", [24, 20, 24, 36], [8, 4, 40, 4, 40, 36, 8, 36]),
+        ("polygon", TURNED[:6], "0.json shape 1 is no shape of four corners, which oriented boxes"),
+        ("polygon", [*TURNED, 9, 9], "say oriented=False to have the box around it"),
+    ],
+)
+def test_shapes_of_labelme_as_oriented_boxes(
+    tmp_path: Path, kind: str, drawn: list[float], expected: Any
+) -> None:
+    """Four corners as they are drawn, without a repeated fifth; an outline of others is refused, as in COCO."""
+    root = labelme(tmp_path, shape(kind, points(drawn)))
+    [entry] = open_dataset(root, oriented=True, **LABELME).fetch([0])
+    if isinstance(expected, str):
+        assert expected in entry.reason  # type: ignore[union-attr]
+    else:
+        assert json_of(entry)["boxes"] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        (CORNERS, [*BOX]),
+        (CORNERS[4:] + CORNERS[:4], [*BOX]),
+        (TURNED, "rectangle has 4 points, which are not the corners of an upright one"),
+        ([8, 4, 40, 36, 40, 4, 8, 36], "not the corners of an upright one"),
+        ([8, 4, 8, 4, 40, 36, 40, 36], "not the corners of an upright one"),
+        (CORNERS[:6], "rectangle has 3 points, which are not"),
+    ],
+    ids=["upright", "other first corner", "turned", "crossed", "two corners twice", "three"],
+)
+def test_rectangles_of_labelme_with_four_points(
+    tmp_path: Path, drawn: list[float], expected: Any
+) -> None:
+    """X-AnyLabeling writes all corners of an upright rectangle."""
+    root = labelme(tmp_path, shape("rectangle", points(drawn)))
+    [entry] = open_dataset(root, **LABELME).fetch([0])
+    if isinstance(expected, str):
+        assert expected in entry.reason  # type: ignore[union-attr]
+    else:
+        assert json_of(entry)["boxes"] == [expected]
+
+
 def test_labelme_boxes_outside(tmp_path: Path) -> None:
-    points = [BEYOND[at : at + 2] for at in range(0, 8, 2)]
-    root = labelme(tmp_path, shape("rotation", points), turned())
+    root = labelme(tmp_path, shape("rotation", points(BEYOND)), turned())
     [bad] = open_dataset(root, **LABELME).fetch([0])
 
     assert "0.json shape 1: its centre (-12, 8) lies outside" in bad.reason  # type: ignore[union-attr]

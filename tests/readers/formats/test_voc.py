@@ -3,6 +3,7 @@
 import io
 import re
 import shutil
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tests.support.annotated import (
     write_voc,
 )
 from tests.support.entries import json_of
-from tests.support.opening import assert_refused, open_with_warning
+from tests.support.opening import assert_refused, open_with_warning, warnings_of
 
 IMAGE = picture(kind="JPEG")
 SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -380,3 +381,29 @@ def test_fingerprint(devkit: Path) -> None:
     path.write_text(path.read_text().replace("30.75", "30.76"))
 
     assert len({before, of(), *others}) == 8
+
+
+def rotation(value: str) -> str:
+    """The attributes of an object as CVAT writes them."""
+    pair = f"<attribute><name>rotation</name><value>{value}</value></attribute>"
+    return f"<attributes><attribute><name>x</name><value>9</value></attribute>{pair}</attributes>"
+
+
+def test_rotations_are_warned_about(tmp_path: Path) -> None:
+    """At opening if all annotations are read there, else with the first such object; an angle of 0 or another text is none."""
+    turned = voc_object(more=rotation("330.0"))
+    root = put(tmp_path / "a", {"a.jpg": IMAGE, "a.xml": voc_xml(turned, turned, voc_object())})
+    options: dict[str, Any] = {"classes": ["dog"], "coords": "one-based"}
+    said = "a has 2 objects with the attribute rotation, which is not used"
+    dataset = open_with_warning(said, root, coords="one-based")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert json_of(dataset.fetch([0])[0])["boxes"] == [[*BOX]] * 3
+        unread = open_dataset(root, **options)
+    with pytest.warns(UserWarning, match=r"a.xml has 2 objects .*open that with oriented=True"):
+        assert json_of(unread.fetch([0])[0])["boxes"] == [[*BOX]] * 3
+
+    for number, value in enumerate(("0.0", "0", "left", "")):
+        one = voc_xml(voc_object(more=rotation(value)))
+        other = put(tmp_path / str(number), {"a.jpg": IMAGE, "a.xml": one})
+        assert not any("attribute rotation" in text for text in warnings_of(other))

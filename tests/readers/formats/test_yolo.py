@@ -26,7 +26,7 @@ from tests.support.annotated import (
 )
 from tests.support.entries import fetch_all, json_of
 from tests.support.kinds import by_pillow
-from tests.support.opening import assert_refused, open_with_warning
+from tests.support.opening import assert_refused, open_with_warning, warnings_of
 
 IMAGE = picture(kind="JPEG")
 TRIANGLE = (0.125, 0.25, 0.75, 0.25, 0.5, 0.875)
@@ -139,6 +139,20 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     assert "maps/train/2.png cannot be read" in gone.reason
     put(root, {"data.yaml": yaml + "label_mapping: {0: 1}\n"})
     assert_refused("label_mapping, which is not applied here", root, by=YoloDataset)
+
+
+def test_masks_of_classes_need_no_labels(tmp_path: Path) -> None:
+    """Pictures without a label file are no background then, so that nothing is said of them."""
+    mask = by_pillow("PNG", Image.fromarray(np.zeros((HEIGHT, WIDTH), np.uint8)))
+    root = write_yolo(tmp_path, IMAGE, yolo_row())
+    put(root, {"images/train/1.jpg": IMAGE, "masks/train/0.png": mask, "masks/train/1.png": mask})
+
+    assert warnings_of(root, format="yolo", task="semantic") == []
+    assert (
+        open_dataset(root, format="yolo", task="semantic").fetch([1])[0].fields["mask.png"] == mask
+    )
+    [warning] = warnings_of(root, format="yolo", task="detect")
+    assert "no .txt for 1 of the 2 pictures of the split, which count as background" in warning
 
 
 BAD = {
@@ -301,7 +315,14 @@ def test_the_folder_of_the_dataset(tmp_path: Path) -> None:
         ("train: images/train\nnames: [a\n", "cannot be read as YAML"),
         ("train: !!python/object/apply:os.system [ls]\nnames: [a]\n", "cannot be read as YAML"),
         ("train: a\nnames: [a]\nkpt_shape: [3]\n", r"kpt_shape must be \[keypoints, 2 or 3\]"),
-        ("train: a\nnames: [a]\nflip_idx: [0]\n", "flip_idx must hold the number of each"),
+        (
+            "train: a\nnames: [a]\nkpt_shape: [2, 3]\nflip_idx: [0]\n",
+            "flip_idx must hold the number of each",
+        ),
+        (
+            "train: a\nnames: [a]\nflip_idx: [1, 0]\n",
+            r"flip_idx and no kpt_shape, .*such as kpt_shape: \[2, 3\], or remove",
+        ),
         ("train: images/train\npath: 3\nnames: [a]\n", "path must be a path, got 3"),
     ],
 )
