@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from bench.baselines.translations import check_dali_recipe, dali_steps
-from bench.compare.clip_plan import Clip
+from bench.compare.clips import Clip
 from bench.compare.task import Pipeline, Task, Unable
 from bench.output.quiet import hushed
 from gpu_aug import ColorJitter, RandomResizedCrop, Recipe, Resize
