@@ -150,8 +150,9 @@ def _files(task: Task) -> Any:
     """Return graph nodes that read encoded files, shuffled, and their labels."""
     from nvidia.dali import fn
 
-    files = [str(path) for path in task.files]
-    return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
+    return fn.readers.file(
+        files=[str(path) for path in task.files], labels=task.labels, random_shuffle=True
+    )
 
 
 def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:

@@ -13,6 +13,22 @@ import typer.core
 from bench.cli import bench, machine, prepare, recipe, runs
 from bench.output.errors import DEBUG_FLAG, BenchError
 
+# Removed commands of earlier versions, and what to do instead.
+_REMOVED = {
+    "gpu-aug": {
+        "tile": "train from the originals, after gpu-aug index DATA --seek-points; tiled copies are still read"
+    },
+    "bench": {
+        "ops": "call gpu-aug bench published kornia-ops for batches, albumentations-images for single images",
+        **{name: f"call gpu-aug bench micro {name}" for name in ("decode", "overhead", "scale")},
+        **dict.fromkeys(
+            ("batch", "crops", "busy", "remote", "host"),
+            'DECISIONS.md, "Size of bench", says where its findings are',
+        ),
+        "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
+    },
+}
+
 
 def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that has each field of its dataclass arguments as a separate argument.
@@ -41,23 +57,6 @@ def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
     spread.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     spread.__annotations__ = {one.name: one.annotation for one in parameters}
     return spread
-
-
-# Removed commands of earlier versions, and what to do instead.
-_REMOVED = {
-    "gpu-aug": {
-        "tile": "train from the originals, after gpu-aug index DATA --seek-points; tiled copies are still read"
-    },
-    "bench": {
-        "ops": "call gpu-aug bench published kornia-ops for batches, albumentations-images for single images",
-        **{name: f"call gpu-aug bench micro {name}" for name in ("decode", "overhead", "scale")},
-        **dict.fromkeys(
-            ("batch", "crops", "busy", "remote", "host"),
-            'DECISIONS.md, "Size of bench", says where its findings are',
-        ),
-        "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
-    },
-}
 
 
 class _Group(typer.core.TyperGroup):

@@ -20,6 +20,14 @@ from readers.prepare.inspection.kind import holds_videos
 from readers.prepare.source import open_at_random
 from readers.video import VideoError, VideoInfo
 
+MAX_VIDEOS = 256
+"""Largest number of videos, spread evenly over the data: enough to be typical, few enough to stay in memory."""
+
+NUM_CLIPS = 20_000
+"""More clips than a comparison needs, so that no epoch ends during a measurement."""
+
+_NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames differently"
+
 _NUM_FRAMES, _STRIDE = 16, 4
 _NUM_CLIPS_LOOKED_AT = 3  # clips of each video that are checked: at its beginning, middle and end
 
@@ -147,15 +155,6 @@ def open_sound_videos(
             "give a folder, a list or shards with videos"
         )
     return dataset.take([spread[number] for number in sound]), left_out
-
-
-MAX_VIDEOS = 256
-"""Largest number of videos, spread evenly over the data: enough to be typical, few enough to stay in memory."""
-
-NUM_CLIPS = 20_000
-"""More clips than a comparison needs, so that no epoch ends during a measurement."""
-
-_NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames differently"
 
 
 class Clip(NamedTuple):

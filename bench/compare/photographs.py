@@ -16,6 +16,12 @@ from bench.output.errors import BenchError, require_above_zero
 from bench.output.text import print_line
 from readers.plural import counted
 
+FPS = 25
+
+_ROOM = 1.6  # size of the photograph relative to a frame
+_NOISE = 2.0  # camera noise: standard deviation, of 255
+_SHAKE = 1.5  # hand shake: pixels, of 256
+
 # Colour photographs inside the scikit-image wheel, by the class that they get.
 _SOURCES = {
     "astronaut": ("astronaut.png",),
@@ -124,13 +130,6 @@ def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     cut = image.crop((left, top, left + width, top + height))
     scale = min(rng.uniform(*_SCALE), _SIDE_MAX / max(cut.size))
     return ImageOps.scale(cut, scale, Image.Resampling.LANCZOS)
-
-
-FPS = 25
-
-_ROOM = 1.6  # size of the photograph relative to a frame
-_NOISE = 2.0  # camera noise: standard deviation, of 255
-_SHAKE = 1.5  # hand shake: pixels, of 256
 
 
 def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: int) -> None:

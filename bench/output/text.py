@@ -15,6 +15,11 @@ from readers.formats.stream import TarStream
 from readers.plural import counted
 from readers.prepare.source import files_left_out
 
+_MOST_KINDS = 3
+
+Row = Sequence[str | Text]
+"""Cells of a table. A str is printed as text, not as markup."""
+
 TABLE_WIDTH = 96
 """Columns that the complete table of a comparison needs."""
 
@@ -80,12 +85,6 @@ def print_left_out(source: str, dataset: Dataset | TarStream) -> None:
         some = name_some(others[:_MOST_OTHERS], len(others) - _MOST_OTHERS)
         text = f"left out: {counted(len(others), 'file')} of another kind ({some})"
         print_line(text, "yellow")
-
-
-_MOST_KINDS = 3
-
-Row = Sequence[str | Text]
-"""Cells of a table. A str is printed as text, not as markup."""
 
 
 def print_table(

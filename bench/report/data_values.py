@@ -20,6 +20,13 @@ from readers.prepare.inspection.percentiles import Spread
 from readers.prepare.source import files_left_out, title_of
 from readers.video.info import peculiarity_lines
 
+_MOST_ROWS = 12  # largest number of rows in a table of kinds
+_MOST_FIELDS = 40
+_MOST_DOUBLED = 20
+_MOST_CLASSES = 2000  # largest number of rows in the folded table, to keep the page small
+
+Rows = list[tuple[object, ...]]
+
 _MOST_LISTED = 500
 _MOST_REASONS = 12
 _MOST_LETTERS = 300  # largest length of a reason
@@ -84,14 +91,6 @@ def bad_values(
 
 def _shortened(reason: str) -> str:
     return reason if len(reason) <= _MOST_LETTERS else reason[: _MOST_LETTERS - 1] + "…"
-
-
-_MOST_ROWS = 12  # largest number of rows in a table of kinds
-_MOST_FIELDS = 40
-_MOST_DOUBLED = 20
-_MOST_CLASSES = 2000  # largest number of rows in the folded table, to keep the page small
-
-Rows = list[tuple[object, ...]]
 
 
 def data_values(source: str, found: Inspection) -> dict[str, Any]:

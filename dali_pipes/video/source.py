@@ -23,6 +23,8 @@ from readers.sample import SourceError
 from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
+_Rows = NDArray[np.int64]
+
 
 class Windows:
     """The pictures of a LeRobot dataset's samples, as clips.
@@ -94,9 +96,6 @@ class Windows:
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
         return Part(columns, camera.video(place), info, read, field)
-
-
-_Rows = NDArray[np.int64]
 
 
 class ClipSource(Protocol):

@@ -11,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 
+_REASON = "why-not.txt"  # file in an environment whose installation failed, with the reason
+_COMPLETE = "complete"
+
 ENVIRONMENTS = Path(".peers")
 """The folder with one virtual environment per peer, in the current working directory."""
 
@@ -66,10 +69,6 @@ def environment(name: str) -> Path:
 def python_of(folder: Path) -> Path:
     """Return the interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-
-
-_REASON = "why-not.txt"  # file in an environment whose installation failed, with the reason
-_COMPLETE = "complete"
 
 
 def has_package(name: str) -> bool:
