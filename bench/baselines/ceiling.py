@@ -8,7 +8,7 @@ import torch
 
 from bench.baselines.dali import decode_batches
 from bench.baselines.videos import load_torchcodec, seek_mode, torchcodec_frames
-from bench.compare.clip_plan import Clip
+from bench.compare.clips import Clip
 from bench.compare.task import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from bench.timing import Turn, measure_in_turns, synchronise, take_turn

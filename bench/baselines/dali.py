@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from bench.baselines.translations import check_dali_recipe, dali_steps
-from bench.compare.clip_plan import Clip
+from bench.compare.clips import Clip
 from bench.compare.task import Pipeline, Task, Unable
 from bench.output.quiet import hushed
 from gpu_aug import ColorJitter, RandomResizedCrop, Recipe, Resize
@@ -150,8 +150,9 @@ def _files(task: Task) -> Any:
     """Return graph nodes that read encoded files, shuffled, and their labels."""
     from nvidia.dali import fn
 
-    files = [str(path) for path in task.files]
-    return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
+    return fn.readers.file(
+        files=[str(path) for path in task.files], labels=task.labels, random_shuffle=True
+    )
 
 
 def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:

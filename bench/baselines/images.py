@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torchvision.transforms import v2
 
 from bench.baselines.torch_loader import Baseline, one_opencv_thread
 from bench.baselines.translations import (
@@ -23,8 +25,6 @@ class TorchvisionPil(Baseline):
     note = "Pillow, then transforms.v2 on PIL images, .to(dtype) in the worker"
 
     def __init__(self, recipe: Recipe) -> None:
-        from torchvision.transforms import v2
-
         self.transform = v2.Compose(torchvision_transforms(recipe, before_float=[v2.PILToTensor()]))
 
     def load(self, item: Path) -> torch.Tensor:
@@ -41,8 +41,6 @@ class TorchvisionV2(TorchvisionPil):
     note = "Pillow, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
     def __init__(self, recipe: Recipe) -> None:
-        from torchvision.transforms import v2
-
         self.transform = v2.Compose([v2.PILToTensor(), torchvision_compose(recipe)])
 
 
@@ -89,8 +87,6 @@ class Kornia(Baseline):
 
     def load(self, item: Path) -> torch.Tensor:
         """Read and resize to the common size: uint8 [3, side, side]."""
-        import cv2
-
         size = (self._side, self._side)
         resized = cv2.resize(_imread(item), size, interpolation=cv2.INTER_LINEAR)
         return torch.from_numpy(np.ascontiguousarray(resized.transpose(2, 0, 1)))
@@ -102,8 +98,6 @@ class Kornia(Baseline):
 
 
 def _imread(path: Path) -> NDArray[np.uint8]:
-    import cv2
-
     return np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR_RGB), np.uint8)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.baselines.torch_loader import Baseline, one_opencv_thread
 from bench.baselines.translations import albumentations_compose
-from bench.compare.clip_plan import Clip, ClipPlan
+from bench.compare.clips import Clip, ClipPlan
 from bench.compare.task import Task, Unable
 from gpu_aug import Recipe
 from readers.video.info import UNSPECIFIED_MATRIX

@@ -1,13 +1,16 @@
 """Define the tree of commands. Each imports its modules when it is called, so that help does not load torch."""
 
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import wraps
 from importlib import metadata
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from bench.cli import bench, machine, prepare, recipe, runs
-from bench.cli.groups import spread_groups
 from bench.output.errors import DEBUG_FLAG, BenchError
 
 # Removed commands of earlier versions, and what to do instead.
@@ -25,6 +28,35 @@ _REMOVED = {
         "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
     },
 }
+
+
+def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has each field of its dataclass arguments as a separate argument.
+
+    Typer makes an option of each argument of a function. A dataclass whose fields are annotated like such arguments
+    then stands for a group of options, which several commands can share.
+    """
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in signature(command).parameters.values():
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            own = signature(groups[parameter.name]).parameters.values()
+            parameters += [field.replace(kind=parameter.kind) for field in own]
+        else:
+            parameters.append(parameter)
+
+    @wraps(command)
+    def spread(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(
+                **{field: given.pop(field) for field in signature(group).parameters}
+            )
+        command(**given)
+
+    spread.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    spread.__annotations__ = {one.name: one.annotation for one in parameters}
+    return spread
 
 
 class _Group(typer.core.TyperGroup):

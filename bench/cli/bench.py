@@ -188,6 +188,6 @@ def make_videos(
     seed: Seed = 0,
 ) -> None:
     """Make videos: a camera moves over real photographs, H.264 with x264's default settings."""
-    from bench.compare.make_videos import make_and_show
+    from bench.compare.photographs import make_and_show
 
     make_and_show(folder, size, count=count, seconds=seconds, seed=seed)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from rich.filesize import decimal
 
-from bench.cli.tables import print_table
-from bench.output.text import name_some, print_line
+from bench.output.text import name_some, print_line, print_table
 from dali_pipes.machine.cache_folder import Kind, Removed
 from readers.plural import counted
 from readers.storage.cache_folder import cache_folder

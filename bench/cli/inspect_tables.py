@@ -7,8 +7,15 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.text import Text
 
-from bench.cli.tables import Row, listed, print_facts, print_table
-from bench.output.text import print_left_out, print_line, printable
+from bench.output.text import (
+    Row,
+    listed,
+    print_facts,
+    print_left_out,
+    print_line,
+    print_table,
+    printable,
+)
 from dali_pipes.jpeg.seek_points import FINDER
 from readers import BadSample, Dataset, Sample
 from readers.formats.stream import TarStream

@@ -51,8 +51,7 @@ def doctor() -> None:
     """Show what this machine has, what will be used, what is missing and how to get it."""
     from rich.text import Text
 
-    from bench.cli.tables import print_facts
-    from bench.output.text import print_line
+    from bench.output.text import print_facts, print_line
     from dali_pipes.machine.doctor import examine
 
     facts, missing = [], []

@@ -99,7 +99,6 @@ def inspect(
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.inspect_tables import print_inspection, print_part, to_dict
     from bench.output.arguments import check_writable
-    from bench.output.errors import BenchError
     from bench.output.progress import samples_bar
     from bench.output.quiet import hushed
     from bench.output.results import write_json

@@ -6,9 +6,16 @@ from pathlib import Path
 import numpy as np
 from rich.filesize import decimal
 
-from bench.cli.tables import listed, print_facts, print_first
 from bench.output.errors import BenchError
-from bench.output.text import name_some, print_left_out, print_line, printable
+from bench.output.text import (
+    listed,
+    name_some,
+    print_facts,
+    print_first,
+    print_left_out,
+    print_line,
+    printable,
+)
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing, Packing

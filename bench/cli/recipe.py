@@ -42,10 +42,9 @@ def convert(
     from rich.console import Console
     from rich.text import Text
 
-    from bench.cli.tables import print_table
     from bench.output.arguments import check_output
     from bench.output.errors import BenchError
-    from bench.output.text import print_line, print_written
+    from bench.output.text import print_line, print_table, print_written
     from gpu_aug import convert as converting
     from gpu_aug.files.document import SUFFIXES
 

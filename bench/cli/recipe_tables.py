@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
-from bench.cli.tables import print_table
 from bench.micro.recipe_costs import USUAL_SIZE, cost, lines_of
 from bench.output.arguments import recipe_from
-from bench.output.text import print_line
+from bench.output.text import print_line, print_table
 from dali_pipes.preview.chosen_batches import ENGINES
 from gpu_aug import Operation, Recipe
 from gpu_aug.ops.operation import in_brief

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from bench.cli.tables import fact_table
-from bench.output.text import print_line
+from bench.output.text import fact_table, print_line
 from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.monitoring import STAGES, Stats

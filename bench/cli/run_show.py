@@ -12,13 +12,12 @@ from bench.cli.execution import INTERRUPTED
 from bench.cli.loader_arguments import loader_arguments
 from bench.cli.options import RunOptions, SampledClipOptions, SourceOptions
 from bench.cli.run_live import RunView, Tally, batches_of, num_steps, stage_shares, work_shares
-from bench.cli.tables import print_first
 from bench.compare.result import rates_of
 from bench.output.arguments import check_different, check_writable
 from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
 from bench.output.run_log import RunLogWriter
-from bench.output.text import print_line, print_sentence, print_written
+from bench.output.text import print_first, print_line, print_sentence, print_written
 from bench.timing import synchronise
 from dali_pipes import Loader
 from dali_pipes.arguments.names import with_settings

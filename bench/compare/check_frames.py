@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from bench.baselines.videos import upright
-from bench.compare.clip_plan import Clip
+from bench.compare.clips import Clip
 from bench.compare.task import Pipeline, Task, Unable
 from gpu_aug import Normalize, Recipe, Resize
 

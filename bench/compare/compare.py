@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from bench.compare.clip_plan import make_plan
-from bench.compare.clips import ClipSettings
+from bench.compare.clips import ClipSettings, make_plan
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess

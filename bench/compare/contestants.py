@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench.baselines.peers.catalog import PEERS
-from bench.baselines.peers.install import is_ready
+from bench.baselines.peers.catalog import PEERS, is_ready
 from bench.compare.contract import Contestant as Contestant
 from bench.output.errors import BenchError
 from dali_pipes.preview.chosen_batches import DECODERS, ENGINES, pair_name

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from bench.compare.clip_plan import Clip
+    from bench.compare.clips import Clip
 
 Kind = Literal["engine", "baseline", "ceiling"]
 

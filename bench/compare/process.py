@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import bench
-from bench.baselines.peers.catalog import environment, python_of
+from bench.baselines.peers.catalog import environment, has_package, python_of, why_not
 from bench.baselines.peers.far import FarProcess, PeerError
-from bench.baselines.peers.install import has_package, why_not
 from bench.compare.contract import Contestant, Unable
 from bench.timing import Turn
 

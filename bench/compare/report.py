@@ -7,8 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS
-from bench.baselines.peers.install import install_peers
+from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS, install_peers
 from bench.compare.compare import Settings, compare, contestants_of
 from bench.compare.contestants import missing_peers
 from bench.compare.result import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from bench.compare.clip_plan import ClipPlan
+from bench.compare.clips import ClipPlan
 from bench.compare.contract import Kind as Kind
 from bench.compare.contract import Pipeline as Pipeline
 from bench.compare.contract import Unable as Unable

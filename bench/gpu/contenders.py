@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from bench.gpu.photographs import find_jpegs
-from bench.gpu.scale import Scale
+from bench.gpu.scale import Scale, find_jpegs
 from dali_pipes import Batch, Loader, available_decoders
 from dali_pipes.arguments.names import with_settings
 from gpu_aug import Recipe

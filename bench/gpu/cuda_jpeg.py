@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 
 from bench.compare.threads import results_ahead
 from bench.gpu.broken import flipped
-from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photographs
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, host_us, kernel_us, measure_rate
+from bench.gpu.scale import (
+    SAMPLINGS,
+    Scale,
+    cut_photographs,
+    encode,
+    host_us,
+    kernel_us,
+    measure_rate,
+    photographs,
+)
 from bench.timing import take_turn
 from dali_pipes.decode.cuda_jpeg.batch import (
     Arenas,

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from bench.gpu.contenders import resident_batch, training_step
-from bench.gpu.photographs import cut_photographs
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, host_us, kernel_us
+from bench.gpu.scale import Scale, cut_photographs, host_us, kernel_us
 from bench.timing import synchronise, take_turn
 from gpu_aug import (
     ColorJitter,

@@ -19,9 +19,8 @@ from bench.gpu.contenders import (
     resident_batch,
     training_step,
 )
-from bench.gpu.photographs import find_jpegs, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, measure_rate
+from bench.gpu.scale import Scale, find_jpegs, measure_rate, photographs, temporary_files
 from bench.timing import Turn, measure_in_turns, ratio, synchronise, take_turn
 
 LOADS = (0.65, 1.0, 0.0)

@@ -18,9 +18,8 @@ from bench.gpu.contenders import (
     resident_batch,
     training_step,
 )
-from bench.gpu.photographs import Size, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale
+from bench.gpu.scale import Scale, Size, photographs, temporary_files
 from bench.timing import synchronise
 from dali_pipes import available_decoders
 

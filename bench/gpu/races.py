@@ -16,9 +16,8 @@ from typing import Any
 import torch
 
 from bench.gpu.contenders import Decoder, decoders, endless, loader_for
-from bench.gpu.photographs import photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale
+from bench.gpu.scale import Scale, photographs, temporary_files
 from bench.timing import synchronise
 from gpu_aug import Recipe
 

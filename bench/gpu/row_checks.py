@@ -17,16 +17,16 @@ import torch
 
 from bench.gpu.broken import broken_files
 from bench.gpu.contenders import Decoder, decoders, endless, loader_for
-from bench.gpu.photographs import (
+from bench.gpu.rows import Row, Rows
+from bench.gpu.scale import (
     SAMPLINGS,
+    Scale,
     Size,
     cut_photographs,
     encode,
     photographs,
     temporary_files,
 )
-from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale
 from bench.timing import take_turn
 from dali_pipes import Batch, Loader, available_decoders
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe

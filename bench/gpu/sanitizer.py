@@ -13,9 +13,8 @@ import triton.language as tl
 import typer
 
 from bench.gpu.contenders import loader_for
-from bench.gpu.photographs import photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, scale_for
+from bench.gpu.scale import Scale, photographs, scale_for, temporary_files
 from bench.timing import synchronise
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 

@@ -7,8 +7,7 @@ from pkgutil import resolve_name
 
 from rich.console import Console
 
-from bench.baselines.peers.catalog import PEERS, pinned_versions
-from bench.baselines.peers.install import install_peers, is_ready, why_not
+from bench.baselines.peers.catalog import PEERS, install_peers, is_ready, pinned_versions, why_not
 from bench.micro.micro import RunSettings, measure_and_show
 from bench.output.errors import BenchError, choose
 from bench.output.text import print_line

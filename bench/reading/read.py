@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import bench
-from bench.baselines.peers.catalog import environment, python_of
+from bench.baselines.peers.catalog import environment, python_of, why_not
 from bench.baselines.peers.far import FarProcess
-from bench.baselines.peers.install import why_not
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError, require_above_zero
 from bench.output.results import save_result

@@ -17,8 +17,7 @@ from bench.output.progress import samples_bar
 from bench.output.quiet import hushed
 from bench.output.text import print_written
 from bench.report import numbers
-from bench.report.bad_samples import bad_of_log, bad_values
-from bench.report.data_values import data_values
+from bench.report.data_values import bad_of_log, bad_values, data_values
 from bench.report.log import Object, RunLog, is_run_log, number_of, object_of, read_log
 from bench.report.run_values import run_values
 from dali_pipes import MissingPackageError

@@ -13,11 +13,10 @@ from rich.text import Text
 from bench.cli.execution import INTERRUPTED
 from bench.cli.loader_arguments import OTHER_NAMES, loader_arguments
 from bench.cli.options import SampledClipOptions, SourceOptions, TuneOptions
-from bench.cli.tables import Row, print_table
 from bench.output.arguments import check_writable
 from bench.output.progress import Bar
 from bench.output.results import save_result
-from bench.output.text import print_line, three_digits, wide_console
+from bench.output.text import Row, print_line, print_table, three_digits, wide_console
 from bench.timing import Ratio
 from bench.tune import tune as tuning_of
 from bench.tune.limits import TRAINING_STEP, Stages

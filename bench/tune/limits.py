@@ -1,4 +1,4 @@
-"""Find the stage that limits a loader, from its statistics and from trials of single stages, and what helps."""
+"""Find the stage that limits a loader, what helps, and the speed of the loader over data that was read before."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from bench.timing import Measurement, Turn
+from bench.tune.search import AFTER, BEFORE, Tried
 from bench.tune.trial import Contestant, Pace, Reading, Trial, reason_of
 from dali_pipes import Loader
 from dali_pipes.monitoring import Stats
@@ -16,6 +19,12 @@ from dali_pipes.steps.variants import make_variants
 from dali_pipes.video.source import find_clips
 from gpu_aug import Recipe
 from readers import Dataset
+from readers.storage.paths import is_url
+
+_REPEATED_ROUNDS = 5
+_BATCHES_MIN, _BATCHES_MAX = 4, 100
+_PARTS_MIN = 4  # with smaller data, a loader reads the same samples again within a trial anyway
+_LEAST_GAIN = 1.15  # the part has other samples, whose mean size may differ by some percent
 
 READING, DECODING, LOADING = "reading", "reading and decoding", "the loader"
 """Names of the trials without a training step. Each one includes the work of the previous one."""
@@ -216,3 +225,76 @@ def measure_stages(
         measured = pace.measure(contestants, rounds, "stages", on_failure)
     num_bytes = reading.bytes_per_sample if reading else 0.0
     return Stages(measured, failed, num_bytes, find_limit(trial.record, measured))
+
+
+def can_repeat(limit: Limit, loader: Loader, dataset: Any, clips: bool) -> bool:
+    """Return whether reading samples a second time can be faster, and a part of the data can be selected."""
+    # Only our own JPEG decoders use seek points.
+    decodes = limit.stage == "decode" and loader.decoder in ("cpu", "cuda") and not clips
+    return (limit.stage == "read" or decodes) and hasattr(dataset, "take")
+
+
+def measure_repeated(
+    base: Trial,
+    dataset: Any,
+    make: Callable[[Dataset], Loader],
+    *,
+    rate: float,
+    pace: Pace,
+) -> Tried | None:
+    """Measure a loader over some samples that it has read before, alternately with the loader over all data.
+
+    Args:
+        base: The loader over all data.
+        dataset: The data.
+        make: A function that makes a loader over a part of the data.
+        rate: Samples per second of `base`.
+        pace: The time for measurements.
+
+    Returns:
+        The measurement; None if the data is too small for it.
+    """
+    batch_size = base.loader.steps.largest
+    wanted = int(4 * pace.turn_seconds * rate / batch_size)
+    num_rows = batch_size * min(max(wanted, _BATCHES_MIN), _BATCHES_MAX)
+    if len(dataset) < _PARTS_MIN * num_rows:
+        return None
+    rows = np.arange(num_rows, dtype=np.int64) * len(dataset) // num_rows
+    pace.progress("reading a part of the data")
+    with closing(Trial(make(dataset.take(rows)))) as part:
+        part.take_batches(len(part.loader))
+        contestants = {BEFORE: base.free_turn, AFTER: part.free_turn}
+        measured = pace.measure(contestants, _REPEATED_ROUNDS, "data that were read before")
+    return Tried.of({}, measured)
+
+
+def help_of_repeated(
+    tried: Tried, limit: Limit, source: str | None, total_bytes: float
+) -> list[str]:
+    """Return a sentence about what the user can do to profit from repeated reading; empty without a clear gain.
+
+    Args:
+        tried: The result of `measure_repeated`.
+        limit: The bottleneck of the loader.
+        source: Path or URL of the data.
+        total_bytes: Approximate size of all samples in bytes.
+    """
+    gain = tried.gain.median
+    if not tried.is_kept or gain < _LEAST_GAIN:
+        return []
+    name = source or "DATA"
+    if limit.stage == "decode":
+        return [
+            f"gpu-aug index {name} --seek-points stores seek points of JPEGs beforehand, else the first epoch finds "
+            f"them: measured {gain:.2f} times on samples that have them."
+        ]
+    size = f"{total_bytes / 1e9:.1f} GB"
+    if source is None or not is_url(source):
+        return [
+            f"Memory that holds the data ({size}): measured {gain:.2f} times on samples in memory, as from the second epoch on."
+        ]
+    # 10 % more than the samples, because the cache stores blocks, which extend beyond them.
+    return [
+        f"open_dataset(..., cache_bytes={int(1.1 * total_bytes)}) has room for all data ({size}) on the local disk: "
+        f"measured {gain:.2f} times on samples in the cache, as from the second epoch on."
+    ]

@@ -11,8 +11,17 @@ from typing import Any
 from bench.output.errors import BenchError, require_above_zero
 from bench.timing import Measurement
 from bench.tune.candidates import Settings, Situation, find_candidates
-from bench.tune.limits import LOADING, TRAINING_STEP, Limit, Stages, further_help, measure_stages
-from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
+from bench.tune.limits import (
+    LOADING,
+    TRAINING_STEP,
+    Limit,
+    Stages,
+    can_repeat,
+    further_help,
+    help_of_repeated,
+    measure_repeated,
+    measure_stages,
+)
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
 from bench.tune.trial import Pace, Trial, reason_of

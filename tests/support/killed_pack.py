@@ -21,7 +21,7 @@ _KILL = """
 import os, signal, sys
 from readers.prepare import make_shard, merge, pack, tar_shards
 from readers.prepare.shards import making, merging, planning
-from readers.storage.destination import indexes, local, remote
+from readers.storage.destination import destination, indexes, remote
 from tests.support.killed_pack import OPTIONS
 module, name, most = sys.argv[1].split(":")
 owner = sys.modules[module]

@@ -1,10 +1,18 @@
-"""List the peers (loaders of other projects), their packages, and the folders of their environments."""
+"""List the peers (loaders of other projects) and their packages, and make a virtual environment for each of them."""
 
+import shutil
+import site
+import subprocess
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
+
+_REASON = "why-not.txt"  # file in an environment whose installation failed, with the reason
+_COMPLETE = "complete"
 
 ENVIRONMENTS = Path(".peers")
 """The folder with one virtual environment per peer, in the current working directory."""
@@ -61,3 +69,79 @@ def environment(name: str) -> Path:
 def python_of(folder: Path) -> Path:
     """Return the interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def has_package(name: str) -> bool:
+    """Return whether this interpreter has the package of a peer, which then needs no environment."""
+    try:
+        metadata.distribution(PEERS[name].distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def is_ready(name: str) -> bool:
+    """Return whether a peer can be started; "" stands for a contestant that needs no peer's packages."""
+    return not name or has_package(name) or not why_not(name)
+
+
+def why_not(name: str) -> str:
+    """Return the reason why the environment of a peer cannot be used; "" if it is complete."""
+    folder = environment(name)
+    if (folder / _REASON).is_file():
+        return f"cannot be installed: {(folder / _REASON).read_text(encoding='utf-8')}"
+    if not (folder / _COMPLETE).is_file():
+        command = PEERS[name].command or f"gpu-aug bench compare DATA --peers {name}"
+        return f"not installed: {command} installs it"
+    return ""
+
+
+def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> None:
+    """Build the environments of some peers, replacing existing ones; `why_not` returns the result of each.
+
+    Args:
+        names: Keys of `PEERS`.
+        progress: Called with a line of text when the build of a peer starts.
+    """
+    for name in names:
+        progress(f"installing {name} into {environment(name)}")
+        build(environment(name), requirements(name))
+
+
+def build(folder: Path, packages: Path) -> str:
+    """Create a virtual environment and install the packages of a requirements file.
+
+    All packages of this interpreter can be imported, too, after the environment's own packages. So torch is not
+    downloaded or stored again.
+
+    Returns:
+        The reason why the build failed, in one line; "" on success.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    failure = _run(sys.executable, "-m", "venv", str(folder))
+    if not failure:
+        _reuse_packages(folder)
+        pip = [str(python_of(folder)), "-m", "pip", "install", "--disable-pip-version-check"]
+        failure = _run(*pip, "--requirement", str(packages))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / (_REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
+    return failure
+
+
+def _reuse_packages(folder: Path) -> None:
+    """Make this interpreter's packages visible in the environment, including those of editable installs."""
+    own = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
+    # A plain path in a .pth file would not process the .pth files of that folder; addsitedir does.
+    lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
+    (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
+
+
+def _run(*command: str) -> str:
+    """Run a command; return "" on success, else the line that describes the error."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    telling = [line for line in lines if line.split(":")[0].endswith("Error")]
+    telling = telling or [line for line in lines if line.lower().startswith("error")] or lines[-1:]
+    return telling[-1] if telling else f"{command[1]} ended with {done.returncode}"

@@ -1,15 +1,128 @@
-"""The interface of destinations, folders or prefixes of object stores to which prepared data is written."""
+"""Define the interface of destinations to which prepared data is written, and write to a local or network folder."""
 
+import errno
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeVar
 
-from readers.sample import PathLike
+from readers.sample import PathLike, PrepareError, TransientError
+from readers.storage.atomic_file import OWN, SUFFIX, ForeignError, atomic_file, foreign_errors
 from readers.storage.blob import is_url
-from readers.storage.destination.local import LocalDestination
+from readers.storage.destination.output import Output
 from readers.storage.destination.remote import RemoteDestination
 from readers.storage.remote import StorageOptions
+
+T = TypeVar("T")
+
+_MENDS = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.ENOENT: "give a folder that can be written",  # under /proc, say
+    errno.EROFS: "give a folder that can be written",
+    errno.EACCES: "give a folder that can be written",
+    errno.EPERM: "give a folder that can be written",
+    errno.ENOTDIR: "give the path of a folder",
+    errno.EEXIST: "give the path of a folder",
+    errno.EISDIR: "remove the folder of that name",
+}
+"""Advice for the user, for each error number."""
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+"""Error numbers that mean that a file does not exist."""
+
+
+class LocalDestination:
+    """A folder as a `Destination`.
+
+    Args:
+        location: Path of the folder, which may not exist yet.
+
+    Raises:
+        PrepareError: `location` is a file.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._folder = Path(location)
+        self.location = str(self._folder)
+        if self._folder.exists() and not self._folder.is_dir():
+            raise PrepareError(f"{location} is a file: give the path of a folder")
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        path = self._folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Errors that the caller's block raises, such as for a file that it reads, do not concern this path.
+            with atomic_file(path, to_disk=True) as file, foreign_errors():
+                yield Output(file, partial(_unwritten, self._folder, path))
+        except ForeignError as foreign:
+            raise foreign.error from None
+        except OSError as error:
+            raise _unwritten(self._folder, path, error) from None
+
+    def read(self, name: str) -> bytes | None:
+        return self._act(name, Path.read_bytes)
+
+    def size_bytes(self, name: str) -> int | None:
+        return self._act(name, lambda path: path.stat().st_size)
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        try:
+            with os.scandir(self._folder / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir():
+                        yield from self.names(name)
+                    elif not (entry.name.startswith(OWN) and entry.name.endswith(SUFFIX)):
+                        yield name
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise self._failure(folder, error, "read") from None
+
+    def remove(self, name: str) -> None:
+        self._act(name, Path.unlink, "removed")
+
+    def at(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def _act(self, name: str, action: Callable[[Path], T], done: str = "read") -> T | None:
+        """Return the result of an action on a file; None if the file does not exist.
+
+        Args:
+            name: Path of the file, relative to the location.
+            action: Function of the absolute path.
+            done: Participle of the action, for the error.
+        """
+        try:
+            return action(self._folder / name)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise self._failure(name, error, done) from None
+
+    def _failure(self, name: str, error: OSError, done: str) -> TransientError:
+        return TransientError(
+            f"{self._folder / name} cannot be {done} ({error.strerror}): mend it and run the same command again"
+        )
+
+
+def whole(folder: str) -> str:
+    """Return a part of an error text which says that the files in a folder are complete; "" if it has no files."""
+    with suppress(PrepareError):  # the words only complete another error
+        if next(LocalDestination(folder).names(), None) is not None:
+            return "what is there is whole, so "
+    return ""
+
+
+def _unwritten(folder: Path, path: Path, error: Exception) -> Exception:
+    if not isinstance(error, OSError):
+        return error
+    mend = _MENDS.get(error.errno or 0, "mend it")
+    return TransientError(
+        f"{path} cannot be written ({error.strerror}): {whole(str(folder))}{mend} and run the same command again"
+    )
 
 
 class Destination(Protocol):

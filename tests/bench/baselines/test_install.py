@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.baselines.peers import catalog, install
+from bench.baselines.peers import catalog
 
 pytestmark = pytest.mark.long
 
@@ -23,9 +23,9 @@ def test_an_environment_reuses_the_packages_of_this_one(packages: Path) -> None:
     """A new environment without packages of its own finds torch, and is ready."""
     folder = catalog.environment("spdl")
 
-    reason = install.build(folder, packages)
+    reason = catalog.build(folder, packages)
 
-    assert (reason, install.why_not("spdl")) == ("", "")
+    assert (reason, catalog.why_not("spdl")) == ("", "")
     found = subprocess.run(
         [catalog.python_of(folder), "-c", "import torch, sys; print(torch.__file__, sys.prefix)"],
         capture_output=True,
@@ -39,7 +39,7 @@ def test_an_environment_that_fails_keeps_the_reason(packages: Path) -> None:
     """What pip said stands in the row of a peer that cannot be installed."""
     packages.write_text("./no-such-folder\n")
 
-    reason = install.build(catalog.environment("spdl"), packages)
+    reason = catalog.build(catalog.environment("spdl"), packages)
 
     assert "no-such-folder" in reason
-    assert install.why_not("spdl") == f"cannot be installed: {reason}"
+    assert catalog.why_not("spdl") == f"cannot be installed: {reason}"

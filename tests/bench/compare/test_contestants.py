@@ -6,7 +6,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from bench.baselines.peers import catalog, install
+from bench.baselines.peers import catalog
 from bench.baselines.peers.catalog import PEERS
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.process import ContestantProcess
@@ -18,7 +18,7 @@ from bench.output.errors import BenchError
 def grain_alone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No peer's package is here, and one environment."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(install, "has_package", lambda _: False)
+    monkeypatch.setattr(catalog, "has_package", lambda _: False)
     monkeypatch.setattr("bench.compare.process.has_package", lambda _: False)
     (tmp_path / ".peers" / "grain").mkdir(parents=True)
     (tmp_path / ".peers" / "grain" / "complete").touch()
@@ -29,7 +29,7 @@ def test_every_contestant_can_be_found(one: Contestant) -> None:
     """What the table names is there, of other people's loaders as a file."""
     if ".peers." in one.start:
         module = one.start.partition(":")[0].removeprefix("bench.").replace(".", "/")
-        assert "def start(" in (Path(install.__file__).parents[2] / f"{module}.py").read_text()
+        assert "def start(" in (Path(catalog.__file__).parents[2] / f"{module}.py").read_text()
     else:
         assert callable(resolve_name(one.start))
     assert not one.peer or one.peer in PEERS

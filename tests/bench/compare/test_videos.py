@@ -27,8 +27,7 @@ from bench.baselines.videos import (
 )
 from bench.compare import ours
 from bench.compare.check_frames import check_frames
-from bench.compare.clip_plan import Clip, make_plan
-from bench.compare.clips import ClipSettings, clip_settings
+from bench.compare.clips import Clip, ClipSettings, clip_settings, make_plan
 from bench.compare.compare import Settings, compare
 from bench.compare.result import Comparison, ratios
 from bench.compare.task import Pipeline, Task, Unable

@@ -11,9 +11,8 @@ import torch
 from bench.gpu import loaders, memory, races, row_checks, sanitizer
 from bench.gpu.broken import broken_files
 from bench.gpu.contenders import decoders, endless, loader_for
-from bench.gpu.photographs import photographs
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale
+from bench.gpu.scale import Scale, photographs
 from dali_pipes import DecodeError, Loader
 from dali_pipes.decode import opencv
 from readers import HeaderError, read_header

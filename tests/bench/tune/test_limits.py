@@ -6,8 +6,15 @@ from typing import Any, cast
 import pytest
 
 from bench.timing import Measurement, Turn
-from bench.tune.limits import DECODING, LOADING, READING, Limit, find_limit, further_help
-from bench.tune.repeated import help_of_repeated
+from bench.tune.limits import (
+    DECODING,
+    LOADING,
+    READING,
+    Limit,
+    find_limit,
+    further_help,
+    help_of_repeated,
+)
 from bench.tune.search import Tried
 from dali_pipes.monitoring import Stats
 

@@ -24,7 +24,7 @@ from dali_pipes.machine import doctor
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
-from dali_pipes.video.dali.canvases import color_correction, render_canvases
+from dali_pipes.video.dali.clip_decoder import color_correction, render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, Packet, make_excerpt, write_matroska
 from dali_pipes.video.dali.feed import ClipFeed, inputs_of
 from dali_pipes.video.dali.nvdec import Nvdec, find_nvdec

@@ -20,7 +20,7 @@ import dali_pipes.video.decode
 from dali_pipes import BadSampleError, Clips, Execution, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.packets import overlapping_clips
-from dali_pipes.video.windows import Windows
+from dali_pipes.video.source import Windows
 from gpu_aug import (
     CenterCrop,
     ColorJitter,

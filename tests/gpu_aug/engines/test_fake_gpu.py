@@ -23,7 +23,7 @@ from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import feed as video_feed
-from dali_pipes.video.dali.canvases import color_correction
+from dali_pipes.video.dali.clip_decoder import color_correction
 from dali_pipes.video.dali.nvdec import Nvdec
 from gpu_aug import (
     AutoAugment,
@@ -292,7 +292,7 @@ def test_clips(
     for user in ("arguments.choose", "stages.dali_feeds"):
         monkeypatch.setattr(f"dali_pipes.{user}.find_nvdec", lambda _: Nvdec(3))
     monkeypatch.setattr(
-        "dali_pipes.video.dali.canvases.color_correction", lambda _: color_correction(1)
+        "dali_pipes.video.dali.clip_decoder.color_correction", lambda _: color_correction(1)
     )
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
     with gpu.waiting():

@@ -46,7 +46,7 @@ from tests.support.tars import write_tar
             for place in (
                 "readers.storage.destination.indexes:open_index:2",  # behind a rename, before the index
                 "readers.prepare.shards.merging:_refuse_empty:1",  # in the middle of the manifest
-                "readers.storage.destination.local:LocalDestination.create:2",  # before the plan is there
+                "readers.storage.destination.destination:LocalDestination.create:2",  # before the plan is there
                 "readers.storage.destination.indexes:open_index:1",
                 "readers.prepare.shards.making:note_shard:1",  # before an entry
                 "readers.prepare.shards.making:note_shard:2",

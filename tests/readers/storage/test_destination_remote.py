@@ -22,7 +22,7 @@ from readers.prepare import PrepareError
 from readers.storage.blob import open_blob
 from readers.storage.destination import create_indexed, open_destination
 from readers.storage.index import open_index
-from readers.storage.index.publish import publish_index
+from readers.storage.index.builder import publish_index
 from readers.storage.remote import StorageOptions
 from readers.storage.remote.requests import Connection, State
 from tests.support.destinations import tar_of, write_packed
