@@ -46,6 +46,10 @@ def checked_flip_pairs(owner: str, value: Any, words: Mapping[Any, Any]) -> Any:
                 pairs = zip(labels[::2], labels[1::2], strict=True)
                 return tuple(sorted((min(pair), max(pair)) for pair in pairs))
     of_words = "".join(f", or {word!r}" for word in words)
+    if takes_permutation and value == "names":
+        of_words += (
+            "; a Loader takes the pairs from the names of the data if flip_pairs is left out"
+        )
     permutation = ", or a permutation that exchanges keypoints in pairs, such as [0, 2, 1]"
     raise validation.fault(
         owner,
