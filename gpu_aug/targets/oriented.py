@@ -212,10 +212,10 @@ class _SourceLookup:
         )
         window = slice(None), rows[:, None], columns
         sources, places = (one[window].reshape(2, -1).T for one in (self.sources, self.places))
-        centres: NDArray[np.float64] = places[polygon_math.contains(polygon, sources)]
+        centres = places[polygon_math.contains(polygon, sources)]
         # A convex hull does not depend on the others, which take most of its time.
         is_new = np.diff(centres[:, 1], prepend=-1, append=-1) != 0
-        return centres[is_new[:-1] | is_new[1:]]
+        return np.asarray(centres[is_new[:-1] | is_new[1:]])
 
 
 def _moved_along(
