@@ -312,7 +312,9 @@ def _describe_views(views: Sequence[Recipe]) -> Iterator[str]:
         for operation in recipe.operations:
             yield head + _describe_call(operation.differences())
         for name, params in recipe.target_params.items():
-            described = {"name": f"{name}={type(params).__name__}", **params.differences()}
+            # () is no difference, but a Loader fills in other pairs without it.
+            pairs = {"flip_pairs": ()} if params.flip_pairs == () else {}
+            described = {"name": f"{name}={type(params).__name__}", **params.differences(), **pairs}
             yield head + _describe_call(described)
 
 

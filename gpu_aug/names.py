@@ -97,6 +97,7 @@ _POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)
 # Argument of another library -> ours.
 _ARGUMENTS = {
     "always_apply": "p",
+    "labels": "box_labels",  # of torchvision's targets
     **dict.fromkeys(("crop_size", "image_size", "img_size", "imgsz", "input_size"), "size"),
     "border_mode": "padding_mode",
     "fill_value": "fill",

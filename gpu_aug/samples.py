@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gpu_aug.errors import TargetsError
 from gpu_aug.image_kind import USUAL, ImageKind
+from gpu_aug.names import closest
 from gpu_aug.targets.targets import Targets, as_array
 
 # Keys of a sample.
@@ -82,9 +83,10 @@ def _check_keys(sample: Any, number: int) -> str:
         raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
     unknown = [key for key in sample if key not in KEYS]
     if unknown:
+        near = closest(unknown[0], KEYS) if isinstance(unknown[0], str) else None
         raise TargetsError(
-            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it, or put what "
-            "shall pass unchanged under 'extra'"
+            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it{f' to {near!r}' if near else ''}, "
+            "or put what shall pass unchanged under 'extra'"
         )
     return where
 

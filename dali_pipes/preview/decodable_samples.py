@@ -1,5 +1,6 @@
 """Find the samples of a dataset that can be decoded."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,10 @@ def take_decodable_samples(
     """
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
-    records = _bad_records(dataset.take(spread), images=images)
+    with warnings.catch_warnings():
+        # The boxes are not used, so their format does not matter.
+        warnings.filterwarnings("ignore", "the data has oriented boxes")
+        records = _bad_records(dataset.take(spread), images=images)
     bad = {record.index for record in records}
     sound = [index for number, index in enumerate(spread) if number not in bad]
     samples = [sample for sample in dataset.fetch(sound) if isinstance(sample, Sample)]

@@ -35,7 +35,7 @@ def from_moving(boxes: Boxes | OrientedBoxes, params: BoxParams, size: Size) -> 
     """Return boxes that a recipe moved in the format of ``params``, for an image of ``size``."""
     if not isinstance(boxes, OrientedBoxes):
         return box_math.from_xyxy(boxes, params, size)
-    corners = oriented.rectangles(boxes)
+    corners = oriented.rectangles(boxes) + 0.0  # which turns -0 to 0
     if params.format == "xyxyxyxy":
         return (corners / _extent(params, size)).reshape(-1, 8)
     along, down = corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]

@@ -89,6 +89,7 @@ def _slots_with_boxes(operation: Operation) -> list[bool]:
 
 
 def _joined(batch: Sequence[Moved]) -> RowBoxes:
-    boxes = [box_math.around(one.boxes) for one in batch]
+    # Without the boxes without area that keep_empty keeps.
+    boxes = [box_math.around(one.boxes)[box_math.areas(one.boxes) >= 1e-7] for one in batch]
     rows = np.repeat(np.arange(len(boxes)), [len(own) for own in boxes])
     return np.column_stack([rows, np.concatenate([np.empty((0, 4)), *boxes])])

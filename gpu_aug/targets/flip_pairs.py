@@ -46,13 +46,18 @@ def checked_flip_pairs(owner: str, value: Any, words: Mapping[Any, Any]) -> Any:
                 pairs = zip(labels[::2], labels[1::2], strict=True)
                 return tuple(sorted((min(pair), max(pair)) for pair in pairs))
     of_words = "".join(f", or {word!r}" for word in words)
+    by_default = (
+        "; without it, a Loader takes the pairs from the names of the data"
+        if takes_permutation and isinstance(value, str)
+        else ""
+    )
     permutation = ", or a permutation that exchanges keypoints in pairs, such as [0, 2, 1]"
     raise validation.fault(
         owner,
         "flip_pairs",
         value,
         "pairs of labels, each label once, such as [(1, 2), (3, 4)]"
-        f"{permutation * takes_permutation}{of_words}, or () for no exchange",
+        f"{permutation * takes_permutation}{of_words}, or () for no exchange{by_default}",
     )
 
 

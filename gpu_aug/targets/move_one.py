@@ -259,7 +259,8 @@ def _warn_of_sides() -> None:
     """Warn of keypoints whose names may be wrong; Python shows the warning once."""
     warnings.warn(
         "an image with keypoints was mirrored, and their labels stay, so that those of a left eye now stand at a right one: give "
-        "the labels to exchange, KeypointParams(flip_pairs=[(1, 2), ...]), or flip_pairs=() if no keypoint has a side",
+        "the labels to exchange, KeypointParams(flip_pairs=[(1, 2), ...]), or flip_pairs=() if no keypoint has a side; a Loader "
+        "also takes them from flip_idx in data.yaml (YOLO), or from names of keypoints such as left_eye and right_eye (COCO)",
         UserWarning,
         stacklevel=2,
     )

@@ -68,9 +68,9 @@ class OrientedBoxes:
         )
 
     def around_masks(self, masks: NDArray[np.generic]) -> "OrientedBoxes":
-        """Return boxes that show the pixels of a mask each that are not 0; a box without such pixels is empty."""
+        """Return boxes that show the pixels of a mask each that are not 0; one without such pixels is a point at (0, 0)."""
         shown = [_pixel_hull(np.argwhere(mask)[:, ::-1].astype(np.float64) + 0.5) for mask in masks]
-        empty = np.full((1, 2), _EMPTY)
+        empty = np.zeros((1, 2))
         return OrientedBoxes(
             self.corners, polygon_math.stacked([one if len(one) else empty for one in shown])
         )
@@ -104,7 +104,8 @@ class OrientedBoxes:
     def move_along(self, field: NDArray[np.float32]) -> "OrientedBoxes":
         """Return the boxes moved along a displacement field [2, H, W]; see `gpu_aug.targets.boxes.move_boxes_along`."""
         corners = box_math.move_points_along(self.corners.reshape(-1, 2), field, search=False)
-        shown = [_moved_along(polygon, field) for polygon in self.polygons]
+        sources = _SourceLookup(field)
+        shown = [_moved_along(polygon, field, sources) for polygon in self.polygons]
         return OrientedBoxes(_clockwise(corners.reshape(-1, 4, 2)), polygon_math.stacked(shown))
 
     def shrink_in_holes(
@@ -188,7 +189,38 @@ def is_deformed(boxes: OrientedBoxes) -> bool:
     return bool((deviation > _NO_RECTANGLE * diagonal).any())
 
 
-def _moved_along(polygon: NDArray[np.float64], field: NDArray[np.float32]) -> NDArray[np.float64]:
+class _SourceLookup:
+    """Finds the outer pixels of those whose sources lie in a polygon, for a displacement field [2, H, W].
+
+    Only the rows and columns with sources near the polygon are searched: all pixels would take 60 ms per megapixel and polygon.
+    """
+
+    def __init__(self, field: NDArray[np.float32]) -> None:
+        height, width = field.shape[1:]
+        self.places = np.stack(np.meshgrid(np.arange(0.5, width), np.arange(0.5, height)))
+        self.sources: NDArray[np.float64] = self.places + field.astype(np.float64)
+        # Of each row and of each column, [2, H or W].
+        self.spans = [(self.sources.min(axis=axis), self.sources.max(axis=axis)) for axis in (2, 1)]
+
+    def pixels_in(self, polygon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the centres of the first and the last pixel of each row whose sources lie in a polygon [K, 2], float64 [n, 2]."""
+        # A pixel more on all sides, so that rounding excludes none.
+        low, high = polygon.min(axis=0)[:, None] - 1, polygon.max(axis=0)[:, None] + 1
+        rows, columns = (
+            np.flatnonzero(((least <= high) & (most >= low)).all(axis=0))
+            for least, most in self.spans
+        )
+        window = slice(None), rows[:, None], columns
+        sources, places = (one[window].reshape(2, -1).T for one in (self.sources, self.places))
+        centres = places[polygon_math.contains(polygon, sources)]
+        # A convex hull does not depend on the others, which take most of its time.
+        is_new = np.diff(centres[:, 1], prepend=-1, append=-1) != 0
+        return np.asarray(centres[is_new[:-1] | is_new[1:]])
+
+
+def _moved_along(
+    polygon: NDArray[np.float64], field: NDArray[np.float32], sources: _SourceLookup
+) -> NDArray[np.float64]:
     """Return the convex hull of the part of the result of a Remap that shows a polygon.
 
     If the field folds or tears, the moved border misses or exceeds what is seen, so each side is limited to within a pixel of the
@@ -197,9 +229,7 @@ def _moved_along(polygon: NDArray[np.float64], field: NDArray[np.float32]) -> ND
     moved = box_math.move_points_along(polygon_math.border(polygon), field, search=False)
     moved = moved[~np.isnan(moved).any(axis=1)]
     extent = np.array(field.shape[:0:-1])  # width, height
-    places = np.stack(np.meshgrid(*(np.arange(0.5, length) for length in extent)), axis=-1)
-    sources = (places + field.transpose(1, 2, 0)).reshape(-1, 2)
-    centres = places.reshape(-1, 2)[polygon_math.contains(polygon, sources)]
+    centres = sources.pixels_in(polygon)
     if not len(centres):
         return polygon_math.hull(moved) if len(moved) else np.full((1, 2), _EMPTY)
     shown = polygon_math.hull(np.concatenate([moved, centres]))[None]

@@ -72,14 +72,17 @@ def half_planes(polygon: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 def contains(polygon: NDArray[np.float64], points: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return which points [n, 2] lie in one polygon [K, 2], bool [n]."""
+    """Return which points [n, 2] lie in one polygon [K, 2], bool [n]; none lies in a polygon that is a point."""
     normals, limits = half_planes(polygon)
-    return np.asarray((points @ normals.T <= limits).all(axis=1))
+    return np.asarray((points @ normals.T <= limits).all(axis=1) & (len(normals) > 0))
 
 
 def hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the vertices of the convex hull of points [n, 2], n > 0."""
+    """Return the vertices of the convex hull of points [n, 2]; none without points."""
     import cv2
+
+    if not len(points):
+        return points
 
     # OpenCV chooses in float32, and its choice is returned in float64.
     chosen = cv2.convexHull(points.astype(np.float32)[:, None], returnPoints=False)

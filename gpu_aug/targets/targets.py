@@ -149,7 +149,8 @@ class BoxParams(_Params):
             width, height); for oriented boxes "cxcywhr" (centre, width, height, angle in degrees), "xywhr" (first corner,
             width, height, angle) or "xyxyxyxy" (x and y of four corners, clockwise on the screen, which is top left, top
             right, bottom right, bottom left at the angle 0). The width is the length of the first side, from the first to the
-            second corner, and the angle is that of this side, from -180 (exclusive) to 180, counter-clockwise on the screen.
+            second corner, and the angle is that of this side, from -180 (exclusive) to 180, counter-clockwise on the screen, in
+            degrees, not radians.
             These are the formats of torchvision's BoundingBoxes. Albumentations' names set ``normalized`` as well: "pascal_voc"
             means "xyxy" and "coco" means "xywh", both in pixels; "albumentations" means "xyxy" and "yolo" means "cxcywh", both
             normalized. A recipe does not depend on which of two equivalent names was given.

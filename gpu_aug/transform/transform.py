@@ -159,7 +159,8 @@ class Transform:
             return batch if labels is None else [batch, mixed]
         if indices is not None or labels is not None:
             raise TargetsError(
-                "indices= and labels are for batches: give index=... with one image, and leave its label as it is"
+                "indices= and labels are for batches: give index=... with one image, leave its label as it is, and give boxes "
+                'and other targets in one dictionary with the image, {"image": ..., "boxes": ...}'
             )
         if self._mixes or takes_batches(self.recipe):
             raise RecipeError(

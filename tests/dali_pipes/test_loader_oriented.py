@@ -1,6 +1,7 @@
 """Oriented boxes in a loader: read from JSON and from torchvision's tensors, moved, and handed over."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torchvision.transforms.v2 import functional as tv
 
 from dali_pipes import BadSampleError
 from dali_pipes.integrations.torch_dataset import from_torch
+from dali_pipes.preview import take_decodable_samples
 from dali_pipes.preview.pictures import annotate, fit
 from gpu_aug import BoxParams, HorizontalFlip, Recipe, Resize, Targets
 from readers import Dataset, open_dataset
@@ -97,6 +99,14 @@ def test_boxes_that_do_not_fit_the_recipe_are_named(
         BadSampleError, match=r"must have 4 numbers .* got 8: .*BoxParams\('xyxyxyxy'\)"
     ):
         list(load(open_dataset(tmp_path), Recipe(OPERATIONS), batch_size=1))
+
+
+def test_checking_samples_says_nothing_of_formats(dataset: Dataset) -> None:
+    """The boxes are not used, whatever recipe previews have later."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        samples, faults = take_decodable_samples(dataset, most=2)  # type: ignore[arg-type]
+    assert (len(samples), faults) == (2, [])
 
 
 def drawn_pixels(picture: np.ndarray) -> np.ndarray:

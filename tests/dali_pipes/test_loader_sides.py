@@ -117,6 +117,8 @@ def test_the_state_sees_the_exchange(faces: Any) -> None:
     assert load(faces, none).state_dict()["recipe"] == none.fingerprint
     with pytest.raises(StateMismatchError, match=r"\+ keypoints=KeypointParams\(flip_pairs="):
         load(faces, ALWAYS).load_state_dict(load(faces, none).state_dict())
+    with pytest.raises(StateMismatchError, match=r"\+ keypoints=KeypointParams\(flip_pairs=\(\)\)"):
+        load(faces, none).load_state_dict(load(faces, ALWAYS).state_dict())
     load(faces, ALWAYS).load_state_dict(state)
 
     for recipe in (
@@ -172,6 +174,81 @@ def test_class_names_with_sides(tmp_path: Path) -> None:
     with pytest.raises(LoaderError, match=r"'names' of boxes .* they are \('face', 'hand'\)"):
         load(plain, Recipe(ALWAYS.operations, boxes=named))
     assert preview_images(dataset, Recipe(ALWAYS.operations, boxes=named), [0], epochs=[0]).picture
+
+
+def test_names_of_classes_and_keypoints_become_numbers(tmp_path: Path) -> None:
+    """Boxes and keypoints are exchanged, and recipes identified, as with the numbers; also in a mixture of equal data."""
+    dataset = write_coco(tmp_path, classes=("right hand", "face", "left hand"))
+    recipes = [
+        Recipe(
+            ALWAYS.operations,
+            boxes=BoxParams(flip_pairs=boxes),
+            keypoints=KeypointParams(flip_pairs=points),
+        )
+        for boxes, points in (
+            ([("left hand", "right hand")], [("left_eye", "right_eye")]),
+            ([(0, 2)], [(1, 2)]),
+        )
+    ]
+    for data in (dataset, dataset.take(4), mix([dataset, dataset])):
+        loaders = [load(data, recipe, batch_size=8) for recipe in recipes]
+        assert len({loader.state_dict()["recipe"] for loader in loaders}) == 1
+        for batch in loaders[0]:
+            assert {tuple(row.tolist()) for row in batch.box_labels} == {(2, 2)}
+            assert {tuple(row.tolist()) for row in batch.keypoint_labels} == {(0, 2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (
+            {"boxes": BoxParams(flip_pairs=[(0, 7)])},
+            r"of boxes .* got \(\(0, 7\),\): give some of \[0, 1, 2\]",
+        ),
+        (
+            {"boxes": BoxParams(flip_pairs=[("a", "hand")])},
+            r"of boxes .* some of \['right hand', 'face",
+        ),
+        (
+            {"keypoints": KeypointParams(flip_pairs="coco_person")},
+            r"of keypoints .* of \[0, 1, 2\]",
+        ),
+        ({"keypoints": KeypointParams(flip_pairs=[("nose", "ear")])}, r"of keypoints .* \['nose'"),
+    ],
+)
+def test_labels_that_the_data_lacks_are_refused(
+    tmp_path: Path, params: dict[str, Any], said: str
+) -> None:
+    """When the loader is made; those of boxes are not looked at if none are read."""
+    dataset = write_coco(tmp_path, classes=("right hand", "face", "left hand"))
+    recipe = Recipe(ALWAYS.operations, **params)
+    with pytest.raises(LoaderError, match=said):
+        load(dataset, recipe)
+    load(dataset, recipe, images=ImageOptions(targets=("masks",)))
+
+
+def test_names_with_several_numbers_are_refused(tmp_path: Path) -> None:
+    """In a mixture of data with other orders of the classes."""
+    names = ("left hand", "right hand", "face")
+    both = mix(
+        [write_coco(tmp_path / str(by), classes=(*names[by:], *names[:by])) for by in (0, 1)],
+        labels="offset",
+    )
+    recipe = Recipe(ALWAYS.operations, boxes=BoxParams(flip_pairs=[names[:2]]))
+    with pytest.raises(LoaderError, match="one number in all datasets of a mixture"):
+        load(both, recipe)
+
+
+def test_classes_of_images_are_not_those_of_boxes(tmp_path: Path, jpeg: Any) -> None:
+    """A folder of classes with boxes beside its images has labels of its own."""
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jpg").write_bytes(jpeg(*SIZE))
+        content = {"boxes": [[1, 1, 9, 9]], "labels": [7]}
+        (tmp_path / name / "a.json").write_text(json.dumps(content))
+    recipe = Recipe(ALWAYS.operations, boxes=BoxParams(flip_pairs=[(6, 7)]))
+    [batch] = load(open_dataset(tmp_path), recipe, batch_size=2)
+    assert [row.tolist() for row in batch.box_labels] == [[6], [6]]
 
 
 def test_masks_of_voc_count_from_the_background(tmp_path: Path) -> None:

@@ -338,7 +338,12 @@ def test_no_samples_give_no_results(recipe):
     [
         ({}, "sample 0 must have an image"),
         (3, "sample 0 must be a dictionary, got int"),
-        ({"image": picture(0), "bboxes": []}, "keys must be of image, .* got 'bboxes'"),
+        (
+            {"image": picture(0), "bboxes": []},
+            "keys must be of image, .* got 'bboxes': correct it to 'boxes'",
+        ),
+        ({"image": picture(0), "labels": [1]}, "got 'labels': correct it to 'box_labels'"),
+        ({"image": picture(0), 3: [1]}, "got 3: correct it, or"),
         ({"image": picture(0).astype(np.float32)}, r"float in \[0, 1\], got float from 0 to 255"),
         ({"image": np.full((4, 4, 3), np.nan)}, "got float from nan to nan"),
         ({"image": picture(0).astype(np.int32)}, "must be uint8 or float .* got int32"),

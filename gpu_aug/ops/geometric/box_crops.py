@@ -162,10 +162,11 @@ class RandomCropNearBBox(_Sometimes, Crop):
 
 @dataclass(frozen=True)
 class BBoxSafeRandomCrop(_Sometimes, Crop):
-    """Crop a random part that contains all boxes.
+    """Crop a random part that contains all boxes, except for fractions of a pixel.
 
     The sides are drawn uniformly between the border of the image and that of the part with all boxes; a part without area is
-    enlarged to one pixel. Without boxes, and with ``erosion_rate`` 1, the crop has the ratio of the image, a height of at least
+    enlarged to one pixel. They are rounded down to full pixels, as in Albumentations, so boxes can lose less than a pixel at the
+    right and the bottom, and BoxParams(min_visibility=1.0) drops such boxes. Without boxes, and with ``erosion_rate`` 1, the crop has the ratio of the image, a height of at least
     (1 - erosion_rate) of its height, and a random location.
 
     Args:

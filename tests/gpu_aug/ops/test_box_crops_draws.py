@@ -35,6 +35,7 @@ from gpu_aug import (
 )
 from gpu_aug.convert import from_albumentations, from_torchvision
 from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.targets.box_formats import in_format
 from gpu_aug.targets.boxes import from_xyxy
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import Targets
@@ -234,6 +235,21 @@ def moved_first(recipe: Recipe, number: int, num: int) -> tuple[list, np.ndarray
     own = type(own)(own.crops, parts, (), sizes, draws.partners)
     moved = move_batch(first, own, [Targets(boxes=BOXES)] * num)
     return [one.boxes for one in moved], first.result_sizes(own), params[number]
+
+
+@pytest.mark.parametrize("form", ["xyxy", "cxcywhr"])
+@pytest.mark.parametrize("crop", CROPS, ids=lambda crop: type(crop).__name__)
+def test_boxes_without_area_do_not_count(crop: Operation, form: Any) -> None:
+    """A crop draws as if keep_empty had not kept the first box, which the step before has emptied."""
+    inner = [[40.0, 30, 70, 60], [60, 40, 90, 65]]
+    found = []
+    for boxes, keep_empty in (([[0, 0, 9, 9], *inner], True), (inner, False)):
+        params = BoxParams(form, keep_empty=keep_empty)
+        given = in_format(np.array(boxes, float), "xyxy", params, SIZE)
+        recipe = Recipe([CenterCrop(60), crop, Resize(32)], boxes=params)
+        found.append(rectangles(recipe, [given] * 32, 32))
+
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,7 @@ def test_a_mirror_that_exchanges_nothing_is_warned_of(
         moved(recipe, Targets(keypoints=points))
     assert [str(one.message) for one in said if "left eye" in str(one.message)][1:] == []
     assert bool(said) == is_said
+    assert all("flip_idx in data.yaml (YOLO)" in str(one.message) for one in said)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +302,15 @@ def test_pairs_that_are_none_are_refused(params: Any, value: Any) -> None:
     """The error has the value and an example."""
     with pytest.raises(RecipeError, match=rf"{params.__name__} flip_pairs must be pairs of labels"):
         params(flip_pairs=value)
+
+
+def test_keypoints_need_no_names() -> None:
+    """A Loader takes them from the data anyway."""
+    with pytest.raises(RecipeError, match="without it, a Loader takes the pairs from the names"):
+        KeypointParams(flip_pairs="names")  # type: ignore[arg-type]
+    with pytest.raises(RecipeError) as told:
+        BoxParams(flip_pairs="coco_person")  # type: ignore[arg-type]
+    assert "a Loader takes" not in str(told.value)
 
 
 def test_equal_pairs_are_equal_and_survive_a_file(tmp_path: Any) -> None:

@@ -30,6 +30,7 @@ from gpu_aug import (
     TargetsError,
     move_batch,
 )
+from gpu_aug.targets.box_formats import in_format, to_corners
 
 SIZE = (48, 64)
 CROP = CenterCrop((20, 20))  # [22, 42) x [14, 34)
@@ -173,6 +174,36 @@ def test_vanished_masks_go_with_their_boxes(params: dict[str, Any], left: list[i
     assert result.boxes[0].tolist() == [3, 1, 13, 11]
     if params.get("keep_empty"):
         assert result.boxes[2].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("keep_empty", [False, True])
+@pytest.mark.parametrize("operation", [CenterCrop(20), HorizontalFlip(1)])
+@pytest.mark.parametrize("behind", [[], [Resize((32, 32)), Mosaic()]])
+def test_oriented_boxes_without_pixels_are_as_upright_ones(
+    behind: list[Operation], operation: Operation, keep_empty: bool
+) -> None:
+    """A mask that is empty, one that loses its pixels and one that keeps them: the same boxes are left, as large."""
+    masks = np.zeros((3, 64, 64), np.uint8)
+    masks[1, 2:8, 2:8] = masks[2, 30:36, 28:34] = 1
+    upright = np.array([[2.0, 2, 8, 8], [2, 2, 8, 8], [28, 30, 34, 36]])
+    found = []
+    for form in ("xyxy", "xyxyxyxy", "cxcywhr", "xywhr"):
+        params = BoxParams(form, boxes_from_masks=True, keep_empty=keep_empty)  # type: ignore[arg-type]
+        recipe = Recipe([operation, *behind], boxes=params)
+        draws = recipe.draw(0, 0, np.arange(4), np.array([(64, 64)] * 4))
+        boxes = in_format(upright, "xyxy", params, (64, 64))
+        results = move_batch(recipe, draws, [Targets(boxes, [0, 1, 2], masks=masks)] * 4)
+        labels = [one.box_labels.tolist() for one in results]  # type: ignore[union-attr]
+        corners = [to_corners(one.boxes, params, (32, 32)) for one in results]  # type: ignore[arg-type]
+        around = [np.concatenate([one.min(axis=1), one.max(axis=1)], 1) for one in corners]
+        found.append((labels, np.concatenate(around)))
+
+    for labels, around in found[1:]:
+        assert labels == found[0][0]
+        np.testing.assert_allclose(around, found[0][1], atol=1e-6)
+    if not behind:
+        left = [2] if isinstance(operation, CenterCrop) else [1, 2]
+        assert found[0][0] == [[0, 1, 2] if keep_empty else left] * 4
 
 
 def test_a_mosaic_takes_samples_without_objects() -> None:

@@ -36,6 +36,7 @@ from gpu_aug import (
     move_batch,
 )
 from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets import oriented, polygons
 from gpu_aug.targets.box_formats import in_format, to_corners
 from gpu_aug.targets.oriented import from_corners, rectangles
 from tests.support.extent import trials
@@ -204,6 +205,57 @@ def test_a_moved_box_touches_the_moved_object_on_all_sides(name):
         upright.append(np.ptp(points, axis=0).prod() / least)
     assert len(upright) >= NUM // 2
     assert np.median(upright) > 1.1
+
+
+@pytest.mark.filterwarnings(DEFORMED)
+@pytest.mark.parametrize("alpha", [20.0, 300.0])
+def test_pixels_of_a_box_are_found_near_it_alone(monkeypatch, alpha):
+    """As by a search of all pixels, whether the field is smooth or folds; a search of half the image differs."""
+    size = (90, 120)
+    recipe = Recipe([RandomRotation(30), ElasticTransform(alpha, 4.0)], boxes=BoxParams("cxcywhr"))
+    num = trials(4)
+    draws = recipe.draw(0, 0, np.arange(num), np.array([size] * num))
+    targets = [Targets(boxes=drawn_boxes(5, seed) * (0.5, 0.5, 0.8, 0.8, 1)) for seed in range(num)]
+    own = [one.boxes for one in move_batch(recipe, draws, targets)]
+
+    def search(rows: slice) -> list:
+        def pixels_in(self, polygon):
+            sources, places = (one[:, rows].reshape(2, -1).T for one in (self.sources, self.places))
+            return places[polygons.contains(polygon, sources)]
+
+        monkeypatch.setattr(oriented._SourceLookup, "pixels_in", pixels_in)
+        return [one.boxes for one in move_batch(recipe, draws, targets)]
+
+    for box, other in zip(own, search(slice(None)), strict=True):
+        np.testing.assert_array_equal(box, other)
+    assert any(
+        box.shape != other.shape or not np.allclose(box, other)
+        for box, other in zip(own, search(slice(45)), strict=True)
+    )
+
+
+@pytest.mark.parametrize("form", ["xyxy", *ROTATED])
+def test_a_box_without_area_has_none_along_a_field(form):
+    """A box that a crop has emptied shows none of the pixels of the distortion behind it."""
+    at = to_corners(np.array([[5.0, 5, 6, 6, 0]]), BoxParams("cxcywhr"), SIZE)
+    box = {"xyxy": [[2, 2, 8, 8]], "xyxyxyxy": at.reshape(1, 8)}.get(form, [[5, 5, 6, 6, 0]])
+    operations = [CenterCrop((40, 50)), ElasticTransform(60.0, 6.0), GridDistortion(p=1)]
+
+    (result,) = moved(operations, box, form, keep_empty=True)
+
+    corner = to_corners(result[None], BoxParams(form), (40, 50))[0]
+    assert np.ptp(corner, axis=0).max() < 1e-6
+
+
+@pytest.mark.parametrize("angle", [0, 90, 180, 270])
+def test_corners_have_no_negative_zero(angle):
+    """Boxes at right angles that a crop cuts at its top left corner, in any heading."""
+    box = to_corners(np.array([[62.5, 60, 40, 40, angle]]), BoxParams("cxcywhr"), SIZE).round()
+
+    result = moved([CenterCrop((30, 75))], box.reshape(1, 8), "xyxyxyxy")
+
+    assert (result == 0).any()
+    assert not np.signbit(result[result == 0]).any()
 
 
 @pytest.mark.filterwarnings(DEFORMED)

@@ -324,6 +324,7 @@ def test_what_is_no_image_is_refused(given: Any, said: str) -> None:
         ([picture(0)], {"indices": [2**63 - 1]}, "from 0 to 9223372036854775806"),
         ([picture(0)], {"indices": [2**70]}, "from 0 to 9223372036854775806"),
         (picture(0), {"indices": [1]}, "give index="),
+        (picture(0), {"labels": {"boxes": []}}, 'one dictionary with the image, {"image": ...'),
         (picture(0), {"index": 2**63 - 1}, "got 9223372036854775807"),
     ],
 )
