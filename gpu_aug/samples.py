@@ -18,6 +18,13 @@ KEYS = (
     *("image", "images", "mask", "masks", "boxes", "box_labels"),
     *("keypoints", "keypoint_labels", "label", "extra"),
 )
+# Keys of other libraries, without a number at the end -> what to do with the value.
+_MEANT = {
+    **dict.fromkeys(("bbox", "bboxes"), "give it as 'boxes'"),
+    "labels": "give labels of boxes as 'box_labels'",
+    "image": "give more images as 'images', a list or dictionary",
+    "mask": "give several masks as 'masks'",
+}
 # Modes of Pillow images that are accepted beside those of 16 bits.
 _MODES = ("L", "LA", "RGB", "RGBA", "F")
 # Of 16 bits.
@@ -83,8 +90,8 @@ def _check_keys(sample: Any, number: int) -> str:
     unknown = [key for key in sample if key not in KEYS]
     if unknown:
         raise TargetsError(
-            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it, or put what "
-            "shall pass unchanged under 'extra'"
+            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: "
+            f"{_MEANT.get(str(unknown[0]).rstrip('0123456789'), 'correct it')}, or put what shall pass unchanged under 'extra'"
         )
     return where
 
