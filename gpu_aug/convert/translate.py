@@ -150,7 +150,8 @@ def suggestion(step: Any, library: str, meaning: str = "") -> str:
         return f"Views({views}), with {key} as step"
     if held := _pipelines(step):
         return f"translate={{{key}: lambda step: step.{held[0]}}}, if the rest of {key} may be left out"
-    meaning = meaning or getattr(step, "name", "") or name  # Albumentations' Lambda has a name
+    # Albumentations' Lambda has a name of its own
+    meaning = meaning or f"{getattr(step, 'name', None) or ''} {name}"
     has_p = isinstance(getattr(step, "p", None), int | float) and step.p != 1
     if guess := _guess(meaning, library, has_p=has_p):
         units = ", for images in [0, 1]" * ("Normalize(..." in guess)
@@ -203,7 +204,11 @@ def _pipelines(step: Any) -> list[str]:
         if name.isidentifier()
         and (
             type(value).__name__ in _CONTAINERS
-            or (isinstance(value, list | tuple) and value and all(map(callable, value)))
+            or (
+                isinstance(value, list | tuple)
+                and value
+                and all(callable(one) and not isinstance(one, type) for one in value)
+            )
         )
     ]
 

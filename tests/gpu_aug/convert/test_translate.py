@@ -1,5 +1,6 @@
 """Steps of the user's own code: what `translate=` makes of them, the line that errors suggest, and the printed table."""
 
+import re
 import types
 import warnings
 from functools import partial
@@ -333,10 +334,10 @@ def test_the_line_to_write_works(name: str) -> None:
     names = {"gpu_aug": gpu_aug, "torchvision": torchvision, "to_255": to_255, "function": len}
     names |= {type(step).__name__: type(step)}
 
-    text = line.note.partition("; nearest: ")[2].partition("}, if")[0]
-    arguments = eval(f"dict({text if text.endswith('}') else text + '}'})", names)
+    shown = re.search(r"translate=(\{.*\})", line.note)
+    assert shown
 
-    assert convert([step], **arguments).recipe is not None
+    assert convert([step], translate=eval(shown[1], names)).recipe is not None
 
 
 def test_crops_need_no_stacking() -> None:
