@@ -19,9 +19,11 @@ IDENTITY: tuple[Callable[[Any], Any], ...] = (lambda image: image,)
 def does_the_same(function: Any, models: tuple[Callable[[Any], Any], ...]) -> bool:
     """Return whether a function does with its first argument what one of ``models`` does, and nothing else."""
     code: CodeType | None = getattr(function, "__code__", None)
-    if code is None or not code.co_argcount:
-        return False
-    return any(_instructions(code) == _instructions(model.__code__) for model in models)
+    return (
+        code is not None
+        and code.co_argcount > 0
+        and any(_instructions(code) == _instructions(model.__code__) for model in models)
+    )
 
 
 def _instructions(code: CodeType) -> list[tuple[str, Any]]:
