@@ -19,6 +19,13 @@ KEYS = (
     *("image", "images", "mask", "masks", "boxes", "box_labels"),
     *("keypoints", "keypoint_labels", "label", "extra"),
 )
+# Keys of other libraries, without a number at the end -> what to do with the value.
+_MEANT = {
+    **dict.fromkeys(("bbox", "bboxes"), "give it as 'boxes'"),
+    "labels": "give labels of boxes as 'box_labels'",
+    "image": "give more images as 'images', a list or dictionary",
+    "mask": "give several masks as 'masks'",
+}
 # Modes of Pillow images that are accepted beside those of 16 bits.
 _MODES = ("L", "LA", "RGB", "RGBA", "F")
 # Of 16 bits.
@@ -83,12 +90,19 @@ def _check_keys(sample: Any, number: int) -> str:
         raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
     unknown = [key for key in sample if key not in KEYS]
     if unknown:
-        near = closest(unknown[0], KEYS) if isinstance(unknown[0], str) else None
         raise TargetsError(
-            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it{f' to {near!r}' if near else ''}, "
-            "or put what shall pass unchanged under 'extra'"
+            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: {_way_to_key(unknown[0])}, or put what shall pass "
+            "unchanged under 'extra'"
         )
     return where
+
+
+def _way_to_key(key: Any) -> str:
+    """Return what to do with a value under a key that is not one of KEYS."""
+    if meant := _MEANT.get(str(key).rstrip("0123456789")):
+        return meant
+    near = closest(key, KEYS) if isinstance(key, str) else None
+    return f"correct it to {near!r}" if near else "correct it"
 
 
 def _read_values(sample: Mapping[str, Any], where: str) -> tuple[Targets, dict[str, Any]]:

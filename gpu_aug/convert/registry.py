@@ -11,9 +11,9 @@ from gpu_aug.ops.operation import Operation
 
 @dataclass(frozen=True)
 class Changed:
-    """The operation that a transform is converted to, with a note about the differences."""
+    """The operation that a transform is converted to, or None, with a note about the differences."""
 
-    operation: Operation
+    operation: Operation | None
     note: str
     outcome: Literal["changed", "translated"] = "changed"
 

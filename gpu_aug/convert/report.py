@@ -211,7 +211,7 @@ class Walk:
                 self.add(path, repr(step), "nothing to do", "by translate")
             for one in replaced:
                 if not isinstance(one, Operation):
-                    if callable(one):
+                    if callable(one) and not isinstance(one, type):
                         operations += convert(one, f"{path} > {type(one).__name__}")
                     else:
                         self.refuse(path, repr(step), f"translate returned {one!r}", FORM)
@@ -254,6 +254,11 @@ class Walk:
         if misfit := find_misfit(operations):
             number, error = misfit
             words = repr(operations[number])
+            if any(leaf.group > 1 for leaf in operations[number].leaves):
+                # torchvision calls them in collate_fn, apart from the pipeline of the images
+                error = RecipeError(
+                    f"{error}; import both at once: Recipe.from_torchvision([pipeline of the images, transform that mixes])"
+                )
             noted = (line for line in self.lines if f"{line.note}: ".startswith(f"{words}: "))
             if line := next(noted, None):
                 path, source = line.path, line.source

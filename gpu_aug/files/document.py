@@ -70,8 +70,9 @@ def read_document(path: str | PathLike[str]) -> Document:
         text = content.decode("utf-8-sig") if len(content) <= MOST_BYTES else ""
     except (OSError, ValueError) as error:
         raise RecipeError(
-            f"recipe file {str(path)!r} cannot be read ({error}): give a YAML or JSON file such as "
-            "Recipe.save writes, or name a preset in Recipe.preset(name)"
+            f"recipe file {str(path)!r} "
+            f"{'is missing' if isinstance(error, FileNotFoundError) else f'cannot be read ({error})'}: give a YAML or "
+            "JSON file such as Recipe.save or A.save writes, or name a preset in Recipe.preset(name)"
         ) from error
     if len(content) > MOST_BYTES:
         raise RecipeError(

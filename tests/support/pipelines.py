@@ -168,7 +168,7 @@ TORCHVISION: list[tuple[str, dict[str, Any]]] = [
     ("Grayscale", {"num_output_channels": 1}),
     ("Identity", {}),
     ("JPEG", {"quality": (30, 80)}),
-    ("Lambda", {"lambd": lambda x: x}),
+    ("Lambda", {"lambd": lambda x: x * 2}),
     ("LinearTransformation", {"transformation_matrix": "eye", "mean_vector": "zeros"}),
     ("MixUp", {"num_classes": 10}),
     ("Normalize", {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}),

@@ -17,7 +17,7 @@ from gpu_aug.convert.containers import (
 )
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk
-from gpu_aug.convert.translate import suggestion
+from gpu_aug.convert.translate import refuse_functions, suggestion
 from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf, SomeOfRepeated
@@ -31,8 +31,8 @@ from gpu_aug.targets.targets import BoxParams
 
 # Containers whose children are all applied, in order.
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
-# Transforms that need no operation.
-_NOTHING = ("NoOp", "ToTensorV2")
+# Transforms that need no operation; a Lambda only if its functions do nothing.
+_NOTHING = ("Lambda", "NoOp", "ToTensorV2")
 _TYPES = ("FromFloat", "ToFloat", "ToTensorV2")  # also words of Recipe.output
 # The reason for refusing a conversion within a choice.
 _SOME_ONLY = "it changes the type of some images only"
@@ -130,10 +130,16 @@ class _Composer:
         return inner
 
     def _children(self, node: Node, path: str, *, forced: bool) -> list[list[Operation]]:
+        """Convert the children; with ``forced`` they are the children of a choice, and each gets images in the same units."""
         assert node.children is not None
-        return [
-            self.step(child, f"{path} > {child.name}", forced=forced) for child in node.children
-        ]
+        unit, children = self.walk.unit, []
+        for child in node.children:
+            if forced:
+                self.walk.unit = unit
+            children.append(self.step(child, f"{path} > {child.name}", forced=forced))
+        if self.walk.normalized:
+            self.walk.unit = 1.0
+        return children
 
     def _leaf(self, node: Node, path: str, forced: bool) -> Operation | None:
         args = dict(node.args)
@@ -155,15 +161,12 @@ class _Composer:
     def _convert(self, node: Node, args: dict[str, Any]) -> Operation | Changed | None:
         if node.name in _TYPES and args.get("p", 1) != 1:
             raise Refused(_SOME_ONLY, f"{node.name}(p=1)")
+        if node.name == "Lambda":
+            refuse_functions(node.transform)
         if node.name in _NOTHING:
             return None
         if node.name == "ToTensor3D":
             raise Refused("it works on volumes, and recipes on images", "ToTensorV2")
-        if node.name == "Lambda":
-            raise Refused(
-                "it holds functions, which a recipe cannot look into",
-                suggestion(node.transform, "Albumentations"),
-            )
         converter = ALBUMENTATIONS.get(node.name)
         if converter is None and node.transform is not None:
             name = type(node.transform).__name__

@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any
 
 from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255, within_8_bits
+from gpu_aug.convert.known_code import IDENTITY, does_the_same
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.compound import expand
@@ -163,6 +164,8 @@ class _Composer:
             return []
 
     def _convert(self, transform: Any, name: str) -> Operation | Changed | None:
+        if does_the_same(getattr(transform, "lambd", transform), IDENTITY):
+            return None
         if not _is_own(transform) or name == "Lambda":
             self._refuse_code(transform, name)
         if name in CONVERSIONS:
@@ -172,8 +175,7 @@ class _Composer:
         if name in _NOTHING:
             return None
         if name == "ConvertBoundingBoxFormat":
-            self._convert_boxes(transform)
-            return None
+            return self._convert_boxes(transform)
         if name in TARGETS:
             return TARGETS[name](transform)
         if name == "Normalize" and self.state == "float255":
@@ -217,15 +219,20 @@ class _Composer:
             )
         raise Refused(reason, suggestion(transform, "torchvision"))
 
-    def _convert_boxes(self, transform: Any) -> None:
-        """Record the format that a ConvertBoundingBoxFormat sets.
+    def _convert_boxes(self, transform: Any) -> Changed | None:
+        """Record the format that a ConvertBoundingBoxFormat sets, and return a note if boxes have to be given otherwise.
 
         The recipe uses one box format for input and output, that of the last such conversion.
         """
         wanted = str(getattr(transform.format, "value", transform.format)).lower()
         if wanted not in BOX_FORMATS:
             raise Refused(f"boxes cannot be {wanted!r} here", f"one of {', '.join(BOX_FORMATS)}")
-        self.box_format = wanted
+        is_new, self.box_format = wanted != self.box_format, wanted
+        return (
+            Changed(None, f"boxes must be given as {wanted} too: a recipe has one format for both")
+            if is_new
+            else None
+        )
 
     def _foreign(self, transform: Any) -> Operation:
         takes = {"pil": "pil", "uint8": "uint8"}.get(self.state, "float32")

@@ -3,14 +3,13 @@
 Neither library is imported: classes are recognised by the names of their modules, settings by their attributes.
 """
 
-import dis
 from collections.abc import Callable
 from math import exp
-from types import CodeType
 from typing import Any
 
 import torch
 
+from gpu_aug.convert.known_code import TO_RGB, does_the_same
 from gpu_aug.convert.registry import Refused
 from gpu_aug.names import TIMM_LAW, nearest_policy
 
@@ -25,7 +24,7 @@ def expand(transform: Any) -> list[Any] | None:
         Refused: The transform is timm's, and torchvision has no equivalent.
     """
     module, name = type(transform).__module__, type(transform).__name__
-    if _makes_rgb(getattr(transform, "lambd", transform)):
+    if does_the_same(getattr(transform, "lambd", transform), TO_RGB):
         from torchvision.transforms import v2
 
         return [v2.RGB()]
@@ -40,31 +39,6 @@ def expand(transform: Any) -> list[Any] | None:
     from torchvision import transforms
 
     return expander(transform, transforms)
-
-
-def _makes_rgb(function: Any) -> bool:
-    """Return whether a function does nothing but ``image.convert("RGB")``.
-
-    This is judged by its compiled code; it is not called.
-    """
-    code = getattr(function, "__code__", None)
-    return code is not None and _instructions(code) == _instructions(_convert.__code__)
-
-
-def _instructions(code: CodeType) -> list[tuple[str, Any]]:
-    """Return the instructions of a function, with names and constants instead of their numbers.
-
-    From Python 3.14 on, the number of a constant depends on whether the function has a docstring.
-    """
-    by_value = {*dis.hasconst, *dis.hasname}
-    return [
-        (one.opname, one.argval if one.opcode in by_value else one.arg)
-        for one in dis.get_instructions(code)
-    ]
-
-
-def _convert(image: Any) -> Any:
-    return image.convert("RGB")
 
 
 def _image_classification(preset: Any, transforms: Any) -> list[Any]:

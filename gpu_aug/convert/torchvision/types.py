@@ -46,7 +46,7 @@ def follow(transform: Any, name: str, state: str, kind: str) -> str:
 def _to_dtype(transform: Any, state: str, kind: str) -> Operation | Changed | None:
     dtype = _dtype_of(transform, kind)
     if dtype is None or (dtype == "uint8" and state in ("pil", "uint8")):
-        return None
+        return _note_of_masks(transform)
     if dtype == "uint8":
         scale = getattr(transform, "scale", True)
         if scale == (state == "float255"):
@@ -64,7 +64,15 @@ def _to_dtype(transform: Any, state: str, kind: str) -> Operation | Changed | No
             f"recipes compute in float32, and it computes on in {dtype}",
             "ToDtype(torch.float32, scale=True), and dtype of the loader",
         )
-    return None
+    return _note_of_masks(transform)
+
+
+def _note_of_masks(transform: Any) -> Changed | None:
+    """Return the note that masks are not converted, or None if torchvision does not convert them either."""
+    given = transform.dtype.items() if isinstance(transform.dtype, dict) else ()
+    by_name = {getattr(key, "__name__", key): dtype for key, dtype in given}
+    masks = by_name.get("Mask", by_name.get("others"))
+    return Changed(None, f"masks keep their type: convert them to {masks}") if masks else None
 
 
 def _to_pil(transform: Any, state: str, _kind: str) -> Operation | None:

@@ -34,7 +34,9 @@ transform = recipe.transform(seed=0)                                 # callable,
 ```
 
 What cannot mean the same is refused by name, with the reason and the nearest alternative. For a class or function of your own the
-error shows the line of `translate=` to write.
+error shows the line of `translate=` to write. Images are in [0, 1] here, so a function `(x - 127.5) / 128` on values from 0 to 255
+is `Normalize(0.5, 128 / 255)`. A function that only converts types is replaced by None, and `strict=False` calls any other that keeps
+the size of images on the CPU.
 
 | you have | here |
 | --- | --- |
@@ -45,6 +47,8 @@ error shows the line of `translate=` to write.
 | `keypoint_params=A.KeypointParams("xy")` | kept; give labels as `keypoint_labels`; other formats are refused |
 | `additional_targets={"other": "image", "mask2": "mask"}` | `{"image": ..., "images": {"other": ...}, "masks": [...]}` of `transform` and `gpu_aug.apply`, with equal draws; a `Loader` reads one image per sample |
 | your class, or a function in a `Lambda` | `translate={Class or function: lambda step: ...}`, which returns an operation, a step of the library, a list of these, or None for nothing; also inside `OneOf` or `RandomApply` |
+| `A.Lambda(mask=function)` | the function on the masks before the recipe; `translate={function: lambda step: None}` |
+| `CutMix`, `MixUp` in `collate_fn` | one import with the pipeline of the images, which makes one size: `Recipe.from_torchvision([pipeline, mix])` |
 | `FiveCrop`, `TenCrop` and a `Lambda` that stacks | `Views`; `translate={transforms.Lambda: lambda step: transforms.ToTensor()}` |
 | `TwoCropsTransform(pipeline)` | `Views([Recipe.from_torchvision(pipeline)] * 2)` |
 | `Compose(seed=...)`, `ReplayCompose` | the seed of `transform` or the loader; draws are functions of seed, epoch and index |
@@ -59,8 +63,10 @@ What differs from the libraries:
   pipeline says so (`ToDtype(torch.uint8, scale=True)`, `A.FromFloat()`). torchvision's rules are those of its tensor kernels, but for
   bicubic policies, which are Pillow's.
 - Where a library stops because an image is smaller than a crop, the recipe pads it. Masks take the nearest pixel.
-- Boxes lie on the picture; Albumentations' own lie half a pixel beside it after `SafeRotate`, and one after
-  `Affine(fit_output=True)`.
+- Boxes and keypoints lie on the picture. Albumentations' own boxes lie half a pixel beside it after `SafeRotate`, and one after
+  `Affine(fit_output=True)`; boxes and keypoints half a pixel after `OpticalDistortion`; keypoints a quarter of a pixel after
+  `LongestMaxSize` that halves an image.
+- `transform` returns an image in the type that the pipeline returns; masks, boxes and keypoints are returned as tensors.
 - Containers keep their nesting, probabilities and weights. What stands as "changed" below differs in what is said beside it.
 
 The tables have every class of Albumentations 2.0.7 and 2.0.8 and of torchvision v2 with usual arguments. They are written by

@@ -1,7 +1,9 @@
 """Steps of the user's own code: what `translate=` makes of them, the line that errors suggest, and the printed table."""
 
+import re
 import types
 import warnings
+from functools import partial
 from typing import Any
 
 import albumentations as A
@@ -10,6 +12,7 @@ import pytest
 import torch
 import torchvision
 from torchvision import transforms as v1
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 import gpu_aug
@@ -23,6 +26,7 @@ from gpu_aug import (
     Recipe,
     RecipeError,
     Solarize,
+    TargetsError,
     Views,
 )
 from gpu_aug.convert import convert
@@ -50,13 +54,18 @@ def to_255(image: Any) -> Any:
     return image * 255
 
 
+def preprocess_input(image: Any, mean: float, **_: Any) -> Any:
+    return image / 255 - mean
+
+
 def to_bgr(image: Any, **_: Any) -> Any:
     return image[..., ::-1]
 
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Albumentations warns of lambda expressions
-    UNNAMED = A.Lambda(image=lambda image, **_: image, name="rgb")
+    UNNAMED = A.Lambda(image=lambda image, **_: image[..., ::-1], name="rgb")
+    MASK_IDENTITY = A.Lambda(mask=lambda mask, **_: mask)
 
 BLUR = GaussianBlur(23, (0.1, 2.0))
 AS_BLUR = {MocoBlur: lambda step: GaussianBlur(23, step.sigma)}
@@ -85,6 +94,15 @@ TORCHVISION: dict[str, tuple[Any, Any, list[Any]]] = {
         [v1.Lambda(to_255), v1.Lambda(to_bgr)],
         {v1.Lambda: lambda _: BLUR, to_255: lambda _: UNSCALED},
         [UNSCALED, BLUR],
+    ),
+    "function that does nothing": ([v1.Lambda(lambda x: x), v1.RandomInvert()], {}, [Invert()]),
+    "function that makes RGB of other modes": (
+        [
+            v1.Lambda(lambda img: img.convert("RGB") if img.mode != "RGB" else img),
+            v1.RandomInvert(),
+        ],
+        {},
+        [Invert()],
     ),
     "nothing": (
         [MocoBlur(), v1.RandomHorizontalFlip()],
@@ -135,6 +153,16 @@ ALBUMENTATIONS: dict[str, tuple[Any, Any, list[Any]]] = {
         {OwnSolarize: lambda step: A.InvertImg(p=step.p)},
         [Invert(0.3)],
     ),
+    "function of a partial": (
+        [A.Lambda(image=partial(preprocess_input, mean=0.4), name="of a model")],
+        {preprocess_input: lambda _: Normalize(0.4, 1.0)},
+        [Normalize(0.4, 1.0)],
+    ),
+    "functions that do nothing": (
+        [MASK_IDENTITY, A.Lambda(mask=None), A.HorizontalFlip()],
+        {},
+        [HorizontalFlip()],
+    ),
     "function of a Lambda": (
         [A.Lambda(image=to_bgr, p=0.5), A.HorizontalFlip()],
         {to_bgr: lambda _: []},
@@ -180,6 +208,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     "name of a class": ({"MocoBlur": own}, r"translate cannot use 'MocoBlur'"),
     "no function": ({MocoBlur: 3}, r"translate cannot use .*MocoBlur.*: 3"),
     "returns a number": ({MocoBlur: lambda _: 3}, "MocoBlur: translate returned 3; nearest: write"),
+    "returns a class": ({MocoBlur: lambda _: Solarize}, r"list > MocoBlur: .*Solarize'>; nearest"),
+    "returns Views": (
+        {MocoBlur: lambda _: Views([Recipe([Invert()])] * 2)},
+        "build Views in place of the import",
+    ),
     "met no step": (
         AS_BLUR | {OwnSolarize: own},
         r"translate: no step is or holds OwnSolarize; nearest: one of the steps MocoBlur, or",
@@ -215,15 +248,41 @@ SUGGESTED: dict[str, tuple[Any, str]] = {
     "tensor": (made("MaybeToTensor"), "lambda step: torchvision.transforms.ToTensor()}"),
     "RGB": (made("EnsureRGB"), "translate={EnsureRGB: lambda step: None}"),
     "similar name": (made("PlasmaShadows"), "lambda step: gpu_aug.PlasmaShadow(...)}"),
-    "unknown": (made("Frobnicate"), "{Frobnicate: lambda step: gpu_aug.BatchFunction(function)}"),
+    "unknown": (
+        made("Frobnicate"),
+        "strict=False, which calls it on the CPU; translate={Frobnicate: lambda step: None} if",
+    ),
     "function": (v1.Lambda(to_255), "{to_255: lambda step: gpu_aug.Normalize(0.0, 1 / 255)}"),
-    "lambda": (v1.Lambda(lambda x: x), "translate={torchvision.transforms.Lambda: lambda step: "),
-    "lambda of v2": (v2.Lambda(lambda x: x), "{torchvision.transforms.v2.Lambda: lambda step: "),
-    "bare lambda": (lambda x: x, "translate={types.FunctionType: lambda step: "),
+    "lambda": (
+        v1.Lambda(lambda x: x * 2),
+        "translate={torchvision.transforms.Lambda: lambda step: ",
+    ),
+    "lambda of v2": (
+        v2.Lambda(lambda x: x * 2),
+        "{torchvision.transforms.v2.Lambda: lambda step: ",
+    ),
+    "bare lambda": (lambda x: x * 2, "translate={types.FunctionType: lambda step: "),
     "holds a pipeline": (made("Preset", transforms=FLIP), "{Preset: lambda step: step.transforms}"),
     "two views": (
         made("TwoCropsTransform", base=FLIP),
         "Views([Recipe.from_torchvision(step.base)] * 2), with TwoCropsTransform as step",
+    ),
+    "counted views": (
+        made("ContrastiveLearningViewGenerator", base=FLIP, n_views=3),
+        "Views([Recipe.from_torchvision(step.base)] * step.n_views), with Contrast",
+    ),
+    "list of views": (
+        made("MultiCropDataset", trans=[FLIP, FLIP]),
+        "Views([Recipe.from_torchvision(one) for one in step.trans]), with MultiCropDataset",
+    ),
+    "container of the user": (
+        made("PairCompose", transforms=[MocoBlur()]),
+        "{PairCompose: lambda step: step.transforms}, if the rest of PairCompose may be left out",
+    ),
+    "type of NumPy": (np.float32, "translate={numpy.float32: lambda step: None}"),
+    "standardization": (
+        made("fixed_image_standardization"),
+        "lambda step: gpu_aug.Normalize(...)}, for images in [0, 1]",
     ),
     "several pipelines": (
         made("DataAugmentationDINO", a=FLIP, b=FLIP),
@@ -247,11 +306,19 @@ def test_errors_show_the_line_to_write(name: str) -> None:
         (OwnSolarize(), "{OwnSolarize: lambda step: gpu_aug.Solarize(..., p=step.p)}"),
         (
             A.Lambda(image=to_bgr, name="bgr"),
-            "translate={to_bgr: lambda step: gpu_aug.RandomApply([gpu_aug.Batch",
+            "translate={to_bgr: lambda step: gpu_aug.BatchFunction(lambda images: images.flip(1)",
         ),
         (UNNAMED, "translate={A.Lambda: lambda step: None}"),
+        (
+            A.Lambda(image=partial(preprocess_input, mean=0.4), name="of a model"),
+            "translate={preprocess_input: lambda step: gpu_aug.Normalize(...)}, for images in [0, 1]",
+        ),
+        (
+            A.Lambda(mask=to_bgr, name="of masks"),
+            "calling its function on the mask before the recipe, and translate={to_bgr: lambda step: None}",
+        ),
     ],
-    ids=["class", "function", "lambda"],
+    ids=["class", "function", "lambda", "partial", "masks"],
 )
 def test_errors_of_albumentations_show_the_line_to_write(step: Any, line: str) -> None:
     with pytest.raises(RecipeError) as caught:
@@ -267,9 +334,10 @@ def test_the_line_to_write_works(name: str) -> None:
     names = {"gpu_aug": gpu_aug, "torchvision": torchvision, "to_255": to_255, "function": len}
     names |= {type(step).__name__: type(step)}
 
-    arguments = eval(f"dict({line.note.partition('; nearest: ')[2]})", names)
+    shown = re.search(r"translate=(\{.*\})", line.note)
+    assert shown
 
-    assert convert([step], **arguments).recipe is not None
+    assert convert([step], translate=eval(shown[1], names)).recipe is not None
 
 
 def test_crops_need_no_stacking() -> None:
@@ -307,3 +375,82 @@ def test_a_conversion_prints_as_a_table() -> None:
     assert any(row[2].startswith("refused: to_255 is not torchvision's") for row in first)
     assert max(map(len, rows)) <= 150
     assert repr(result) == "Conversion(4 steps, 1 refused: print it for the table)"
+
+
+def test_an_unknown_function_runs_as_the_error_says(photo_of_pillow: Any) -> None:
+    """With strict=False the transform gives what torchvision gives, for a single image."""
+    steps = v1.Compose([v1.CenterCrop(32), v1.ToTensor(), v1.Lambda(lambda x: x * 0.5)])
+    with pytest.warns(UserWarning, match="run on the CPU"):
+        recipe = from_torchvision(steps, strict=False)
+
+    ours = recipe.transform(seed=0)(photo_of_pillow)
+
+    assert torch.allclose(ours, steps(photo_of_pillow), atol=1e-6)
+
+
+@pytest.fixture
+def photo_of_pillow() -> Any:
+    """A Pillow image of noise."""
+    image = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    return v1.functional.to_pil_image(image)
+
+
+CHANGED = {
+    "box format": (v2.ConvertBoundingBoxFormat("CXCYWH"), "boxes must be given as cxcywh too"),
+    "rotated box format": (
+        v2.ConvertBoundingBoxFormat("XYXYXYXY"),
+        "boxes must be given as xyxyxyxy too",
+    ),
+    "type of masks": (
+        v2.ToDtype({tv_tensors.Mask: torch.int64, "others": None}),
+        "masks keep their type: convert them to torch.int64",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_conversions_of_targets_are_reported(name: str) -> None:
+    step, note = CHANGED[name]
+    [line] = convert([step]).lines
+
+    assert line.outcome == "changed"
+    assert note in line.note
+
+
+def test_a_choice_of_normalizations_reads_both_in_the_same_units() -> None:
+    steps = [
+        A.OneOf([A.Normalize((0.5,) * 3, (0.5,) * 3), A.Normalize((0.4,) * 3, (0.2,) * 3)], p=1)
+    ]
+    [choice] = Recipe.from_albumentations(A.Compose(steps)).operations
+
+    assert choice.operations == (Normalize(0.5, 0.5), Normalize(0.4, 0.2))
+
+
+@pytest.mark.parametrize(
+    "mix", [v2.CutMix(num_classes=9), v2.RandomChoice([v2.MixUp(num_classes=9)])]
+)
+def test_mixing_is_imported_with_the_pipeline_of_images(mix: Any) -> None:
+    with pytest.raises(RecipeError, match=r"import both at once: Recipe\.from_torchvision\(\["):
+        from_torchvision(mix)
+
+    assert from_torchvision([v2.Resize((32, 32)), mix]).size == (32, 32)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(RecipeError, match=r"'nope\.yaml' is missing: .* A\.save"):
+        Recipe.from_albumentations("nope.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("bboxes", "'boxes'"),
+        ("image0", "'images'"),
+        ("labels", "'box_labels'"),
+        ("mask2", "'masks'"),
+    ],
+)
+def test_keys_of_the_libraries_are_answered_with_ours(key: str, advice: str) -> None:
+    sample = {"image": np.zeros((8, 8, 3), np.uint8), key: []}
+    with pytest.raises(TargetsError, match=f"got '{key}': give .*as {advice}"):
+        Recipe([Invert()]).transform(seed=0)(sample)

@@ -219,5 +219,5 @@ def test_files_that_grow_without_bound_are_refused(text, said):
 
 def test_a_missing_file_is_named(tmp_path):
     """The path and what to give."""
-    with pytest.raises(RecipeError, match=r"gone\.yaml' cannot be read .*Recipe\.preset\(name\)"):
+    with pytest.raises(RecipeError, match=r"gone\.yaml' is missing.*Recipe\.preset\(name\)"):
         Recipe.load(tmp_path / "gone.yaml")
