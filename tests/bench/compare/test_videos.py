@@ -515,7 +515,7 @@ def test_inspect_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None
     assert "left out: 1 file of another kind (a.ts)" in printed
 
 
-@pytest.mark.filterwarnings("ignore:.* holds files of kinds that are left out")
+@pytest.mark.filterwarnings("ignore:.* holds files that are left out")
 def test_index_tells_of_videos(run: Run, source: Path) -> None:
     """Sizes as people write them, a few bad ones by name, which are no failure, and what is not taken."""
     for number in range(5):

@@ -295,7 +295,7 @@ def test_our_own_files_fit_no_pattern(tmp_path: Path) -> None:
         (["images/a.jpg", "masks/b.png"], {}, "the class 'masks': its images are taken for photographs"),
         (["data/cat/a.jpg", "data/dog/a.jpg"], {}, "the one class 'data', whose images lie in folders"),
         ([f"a/v/img_{n:05d}.jpg" for n in range(7, 12)], {}, "do not begin at 0 or 1"),
-        (["cat/a.jpg", "dog/a.jpg", "dog/b.psd", "dog/c.PSD"], {}, r"left out \(2 of .psd\)"),
+        (["cat/a.jpg", "dog/a.jpg", "dog/b.psd", "dog/c.PSD"], {}, r"left out by their endings \(2 of .psd\)"),
     ],
 )  # fmt: skip
 def test_folders_that_are_no_classes(

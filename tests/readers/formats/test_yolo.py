@@ -374,4 +374,4 @@ def test_arguments(tmp_path: Path, options: dict[str, Any], sentence: str) -> No
 def test_pictures_of_other_kinds(tmp_path: Path) -> None:
     """They are counted."""
     root = put(write_yolo(tmp_path, IMAGE, yolo_row()), {"images/train/a.psd": b"x"})
-    open_with_warning(r"kinds that are left out \(1 of .psd\)", root)
+    open_with_warning(r"left out by their endings \(1 of .psd\)", root)
