@@ -340,9 +340,9 @@ def test_no_samples_give_no_results(recipe):
         (3, "sample 0 must be a dictionary, got int"),
         (
             {"image": picture(0), "bboxes": []},
-            "keys must be of image, .* got 'bboxes': correct it to 'boxes'",
+            "keys must be of image, .* got 'bboxes': give it as 'boxes'",
         ),
-        ({"image": picture(0), "labels": [1]}, "got 'labels': correct it to 'box_labels'"),
+        ({"image": picture(0), "labels": [1]}, "got 'labels': give labels of boxes as 'box_labels'"),
         ({"image": picture(0), 3: [1]}, "got 3: correct it, or"),
         ({"image": picture(0).astype(np.float32)}, r"float in \[0, 1\], got float from 0 to 255"),
         ({"image": np.full((4, 4, 3), np.nan)}, "got float from nan to nan"),
