@@ -223,7 +223,8 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
     if one.keypoints is not None:
         one.keypoints = box_math.move_points(one.keypoints + to_continuous, matrix) - to_continuous
     # Points in front of a horizon have positive weights, so that the sign says on which side of the image they are seen.
-    if np.linalg.det(matrix) < 0:
+    has_sides = one.keypoints is not None or one.box_params.flip_pairs or one.mask_params
+    if has_sides and np.linalg.det(matrix) < 0:
         _exchange_sides(one)
 
 
