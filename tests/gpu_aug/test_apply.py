@@ -342,7 +342,10 @@ def test_no_samples_give_no_results(recipe):
             {"image": picture(0), "bboxes": []},
             "keys must be of image, .* got 'bboxes': give it as 'boxes'",
         ),
-        ({"image": picture(0), "labels": [1]}, "got 'labels': give labels of boxes as 'box_labels'"),
+        (
+            {"image": picture(0), "labels": [1]},
+            "got 'labels': give labels of boxes as 'box_labels'",
+        ),
         ({"image": picture(0), 3: [1]}, "got 3: correct it, or"),
         ({"image": picture(0).astype(np.float32)}, r"float in \[0, 1\], got float from 0 to 255"),
         ({"image": np.full((4, 4, 3), np.nan)}, "got float from nan to nan"),

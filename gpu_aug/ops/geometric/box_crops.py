@@ -42,7 +42,7 @@ class LooksAtBoxes(Operation, abstract=True):
     """
 
     needs_boxes: ClassVar[bool] = True
-    """Always."""
+    """See Operation; True for all of them."""
 
     def draw_columns(self, u: Any) -> tuple[NDArray[np.bool_], Drawn]:
         """Return the gate, and the values of the columns of ``random`` and, under ``"boxes"``, the boxes, RowBoxes."""
