@@ -66,8 +66,8 @@ def require_fits(variants: Variants, kind: ImageKind, dtype: torch.dtype) -> Non
         ),
         (
             any(one.needs_boxes and _box_form(one) != _box_form(first) for one in recipes),
-            "a view has a crop that looks at boxes, and boxes= of another form than the first recipe, in whose form they are "
-            "read; give all recipes the same boxes=",
+            "a view has a crop that looks at boxes, which are read in the format of the first recipe, and its own boxes= has "
+            "another format; give all recipes the same boxes=",
         ),
         (
             any(recipe.group > 1 for views in variants.views for recipe in views.recipes[1:]),

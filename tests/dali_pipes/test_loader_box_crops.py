@@ -193,7 +193,7 @@ OTHER_FORM = Recipe([BBoxSafeRandomCrop(), Resize((24, 24))], boxes=BoxParams("c
     [
         (SSD, {"images": ImageOptions(targets=["masks"])}, r"RandomIoUCrop looks at boxes, and targets=\['masks'\]"),
         (SSD, {"images": ImageOptions(targets=[])}, 'add "boxes"'),
-        (Views([SSD, OTHER_FORM]), {}, "boxes= of another form than the first recipe"),
+        (Views([SSD, OTHER_FORM]), {}, "its own boxes= has another format"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(
