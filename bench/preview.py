@@ -25,7 +25,7 @@ from dali_pipes.preview import (
 )
 from dali_pipes.preview.strips import MOVING
 from dali_pipes.video.source import find_clips
-from gpu_aug import Schedule
+from gpu_aug import Schedule, Views
 from readers.prepare.source import open_at_random
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
@@ -111,7 +111,9 @@ def write_images(
         )
     kind = kind or ImageOptions()
     count = shown.count or _NUM_IMAGES
-    samples, left_out = require_sound(source, dataset, most=count, images=kind)
+    first = recipe.recipes[0]
+    first = first.recipes[0] if isinstance(first, Views) else first
+    samples, left_out = require_sound(source, dataset, most=count, images=kind, boxes=first.boxes)
     _print_warnings(f"left out: {fault}" for fault in left_out)
     indices = [sample.index for sample in samples]
     common: dict[str, Any] = {"seed": shown.seed, "images": kind}

@@ -16,6 +16,7 @@ from PIL import Image
 from bench.output.errors import BenchError
 from dali_pipes import ImageOptions
 from dali_pipes.preview.decodable_samples import take_decodable_samples
+from gpu_aug import BoxParams
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
 from readers.datasets.dataset import IndexedDataset
@@ -91,13 +92,14 @@ def require_sound(
     *,
     most: int,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
+    boxes: BoxParams | None = None,
 ) -> tuple[list[Sample], list[str]]:
     """Return samples that decode, and the errors of others; see `dali_pipes.preview.take_decodable_samples`.
 
     Raises:
         BenchError: No sample decodes.
     """
-    samples, left_out = take_decodable_samples(dataset, most=most, images=images)
+    samples, left_out = take_decodable_samples(dataset, most=most, images=images, boxes=boxes)
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     return samples, left_out

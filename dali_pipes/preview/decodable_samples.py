@@ -11,7 +11,7 @@ from dali_pipes.runs.bad_samples import BadRecord
 from dali_pipes.runs.replay import make_step
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.video.clips import Clips
-from gpu_aug import CenterCrop, Recipe
+from gpu_aug import BoxParams, CenterCrop, Recipe
 from readers import Sample
 from readers.datasets.dataset import IndexedDataset
 
@@ -24,6 +24,7 @@ def take_decodable_samples(
     *,
     most: int,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
+    boxes: BoxParams | None = None,
 ) -> tuple[list[Sample], list[str]]:
     """Take samples spread evenly over a dataset, and check that they decode.
 
@@ -31,6 +32,7 @@ def take_decodable_samples(
         dataset: A dataset of images.
         most: Largest count of samples.
         images: Options for the images of a sample, as for Loader.
+        boxes: Format of boxes that do not name their own; None means BoxParams().
 
     Returns:
         The samples that decode, and for each sample that does not, a sentence with the reason.
@@ -38,9 +40,9 @@ def take_decodable_samples(
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
     with warnings.catch_warnings():
-        # The boxes are not used, so their format does not matter.
+        # The boxes are not used, so nothing is lost if they lose their angles.
         warnings.filterwarnings("ignore", "the data has oriented boxes")
-        records = _bad_records(dataset.take(spread), images=images)
+        records = _bad_records(dataset.take(spread), boxes, images=images)
     bad = {record.index for record in records}
     sound = [index for number, index in enumerate(spread) if number not in bad]
     samples = [sample for sample in dataset.fetch(sound) if isinstance(sample, Sample)]
@@ -66,12 +68,14 @@ def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
     return sound, [faults[video] for video in sorted(faults)]
 
 
-def _bad_records(dataset: IndexedDataset, **options: Any) -> list[BadRecord]:
+def _bad_records(
+    dataset: IndexedDataset, boxes: BoxParams | None = None, **options: Any
+) -> list[BadRecord]:
     """Make every sample once, as training does; return the records of bad samples."""
     records: list[BadRecord] = []
     with Loader(
         dataset,
-        Recipe([CenterCrop(_SIDE)]),
+        Recipe([CenterCrop(_SIDE)], boxes=boxes),
         batch_size=_BATCH_SIZE,
         device="cpu",
         decoder="cpu",

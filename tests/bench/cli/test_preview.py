@@ -1,5 +1,6 @@
 """`gpu-aug preview` of images."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from PIL import Image
 from bench.output.errors import BenchError
 from bench.preview import Shown, _save
 from dali_pipes.preview.page import Cell, Preview, Row
+from gpu_aug import BoxParams, Recipe, Resize
 from tests.support.commands import Run
 from tests.support.lerobot import Robot
 from tests.support.videos import pan, write_video
@@ -101,3 +103,28 @@ def test_what_preview_does_not_draw(run: Run, tmp_path: Path) -> None:
         assert code == 2
         assert words in error
     assert not (tmp_path / "picture.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("params", "box"),
+    [
+        (BoxParams("xyxyxyxy"), [10, 10, 40, 10, 40, 30, 10, 30]),
+        (BoxParams("yolo"), [0.5, 0.5, 0.2, 0.2]),
+    ],
+    ids=["oriented", "shares"],
+)
+def test_boxes_without_a_format_have_that_of_the_recipe(
+    run: Run, tmp_path: Path, params: BoxParams, box: list[float]
+) -> None:
+    """A picture is drawn, as a Loader with this recipe reads such boxes."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    Image.new("RGB", (80, 60)).save(folder / "0.jpg")
+    (folder / "0.json").write_text(json.dumps({"boxes": [box], "labels": [0]}))
+    Recipe([Resize((64, 64))], boxes=params).save(tmp_path / "r.yaml")
+    out = tmp_path / "p.png"
+
+    code, _, error = run("preview", folder, "--recipe", tmp_path / "r.yaml", "-o", out)
+
+    assert code == 0, error
+    assert out.exists()
