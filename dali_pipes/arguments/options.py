@@ -9,6 +9,7 @@ import numpy as np
 
 from dali_pipes.arguments.values import (
     refuse,
+    require_integers,
     require_one_of,
     require_positive,
     require_share,
@@ -20,6 +21,7 @@ from dali_pipes.monitoring.ranks.heartbeat_options import HeartbeatChoice, as_he
 from dali_pipes.samples.image_fields import ImageFields, as_image_fields
 from dali_pipes.samples.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.samples.targets import KINDS, Kind
+from dali_pipes.video.frame_cache import FRAME_CACHE_BYTES
 from gpu_aug.files.limits import MAX_PIXELS
 from gpu_aug.image_kind import Depth
 
@@ -130,6 +132,8 @@ class Execution:
             script itself; all processes share the memory of NumPy arrays in them.
         channels_last: Whether the memory format of the images is channels-last; their shape is [B, 3, H, W] in both
             cases, for clips [B, T, 3, H, W].
+        frame_cache_bytes: Largest size in bytes of the decoded frames of videos that each process keeps for windows and
+            clips of later batches, at least 0; 640x480 take 460 kB. `Stats.frames` has the hit rate.
 
     Raises:
         LoaderError: A value is not allowed.
@@ -148,8 +152,10 @@ class Execution:
     prefetch: int | Literal["auto"] = "auto"
     helper_process: HelperCount = "auto"
     channels_last: bool = True
+    frame_cache_bytes: int = FRAME_CACHE_BYTES
 
     def __post_init__(self) -> None:
+        require_integers(0, frame_cache_bytes=self.frame_cache_bytes)
         require_truths(exact=self.exact, channels_last=self.channels_last)
         require_one_of("decode", self.decode, ("exact", "fast"))
         require_share(hw_decoder_load=self.hw_decoder_load)

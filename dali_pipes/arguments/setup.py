@@ -25,6 +25,7 @@ from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps, stream_steps
 from dali_pipes.steps.variants import Variants, make_variants
+from dali_pipes.video.frame_cache import FrameCache
 from dali_pipes.video.source import find_clips
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineName
@@ -198,6 +199,7 @@ def _make_fetcher(
         Recorder(),
         fields,
         images,
+        FrameCache(options.execution.frame_cache_bytes),
     )
 
 

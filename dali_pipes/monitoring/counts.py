@@ -71,12 +71,13 @@ class StageCounts:
 
 @dataclass(slots=True)
 class Counts:
-    """Sums of all stages, of images that our JPEG decoder left to another decoder, and of remote reading."""
+    """Sums of all stages, of images decoded in full, of video frames in the cache ("hits") or not ("misses"), and of remote reads."""
 
     stages: dict[Stage, StageCounts] = field(
         default_factory=lambda: {stage: StageCounts() for stage in STAGES}
     )
     whole_images: Counter[str] = field(default_factory=Counter)
+    frames: Counter[str] = field(default_factory=Counter)
     traffic: Traffic = field(default_factory=Traffic)
 
     def add(self, other: "Counts", sign: int = 1) -> None:
@@ -84,6 +85,7 @@ class Counts:
         for stage, mine in self.stages.items():
             mine.add(other.stages[stage], sign)
         add_into(self.whole_images, other.whole_images, sign)
+        add_into(self.frames, other.frames, sign)
         self.traffic.add(other.traffic, sign)
 
 

@@ -155,6 +155,10 @@ class Recorder:
         """
         self._own_counts().whole_images.update(kinds)
 
+    def count_frames(self, hits: int, misses: int) -> None:
+        """Count frames of videos that were in the cache of decoded frames, and those that were not."""
+        self._own_counts().frames.update(hits=hits, misses=misses)
+
     def absorb(self, counts: Counts, thread_seconds: float) -> None:
         """Add the counts of a helper process, whose threads together had `thread_seconds` of time."""
         with self._lock:
@@ -216,6 +220,7 @@ class Recorder:
                 if counts.calls or counts.waits:
                     sums.stages[stage].add(counts)
             add_into(sums.whole_images, thread.whole_images, 1)
+            add_into(sums.frames, thread.frames, 1)
         return sums
 
 
@@ -227,15 +232,17 @@ class _ThreadCounts:
     Attributes:
         stages: Sums of each stage, in the order of STAGES.
         whole_images: Count of images, by kind, that another decoder than our JPEG decoder decoded in full.
+        frames: Count of frames of videos, by whether they were in the cache of decoded frames ("hits" and "misses").
         innermost: The innermost unfinished call; `_CHANGING` while a call is added to the sums.
         cpu: CPU seconds of the thread until `cpu_at`, the end of its latest call.
     """
 
-    __slots__ = ("cpu", "cpu_at", "innermost", "stages", "whole_images")
+    __slots__ = ("cpu", "cpu_at", "frames", "innermost", "stages", "whole_images")
 
     def __init__(self) -> None:
         self.stages = {stage: StageCounts() for stage in STAGES}
         self.whole_images: Counter[str] = Counter()
+        self.frames: Counter[str] = Counter()
         self.innermost: _Call | None = None
         self.cpu, self.cpu_at = 0.0, -math.inf
 

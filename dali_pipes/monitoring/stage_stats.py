@@ -1,4 +1,4 @@
-"""Define the parts of Stats (stages, waits, queue of batches, remote reading), and print the table of stages."""
+"""Define the parts of Stats (stages, waits, queue of batches, remote reading, cached frames), and print the table of stages."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +93,25 @@ class Remote:
             f"remote: {self.bytes / 1e6:.1f} MB in {counted(self.requests, 'request')}; "
             f"{self.cache_hits:,} of {self.cache_hits + self.cache_misses:,} blocks were in the cache"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Use of the cache of decoded frames of videos.
+
+    Attributes:
+        cache_hits: Count of frames that were in the cache when a clip or window needed them.
+        cache_misses: Count of frames that were not in the cache.
+    """
+
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+    def describe(self) -> str:
+        """Return a line of text about the cache use."""
+        total = self.cache_hits + self.cache_misses
+        share = self.cache_hits / max(1, total)
+        return f"frames: {self.cache_hits:,} of {total:,} were in the cache ({share:.0%})"
 
 
 def stage_stats(counts: StageCounts) -> StageStats:

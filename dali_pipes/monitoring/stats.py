@@ -6,6 +6,7 @@ from typing import Any
 
 from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts, sums_since
 from dali_pipes.monitoring.stage_stats import (
+    Frames,
     Queue,
     Remote,
     StageStats,
@@ -50,6 +51,7 @@ class Stats:
         queue: How many batches were finished when the training loop requested one.
         bad_samples: Count of bad samples.
         remote: Requests and cache use of remote reading.
+        frames: Use of the cache of decoded frames of videos.
         whole_images: Count of images, by kind, that our JPEG decoder left to another decoder, which decodes full
             images.
         num_threads: Count of threads that read, decode and augment.
@@ -82,6 +84,7 @@ class Stats:
     num_threads: int
     stages: Mapping[str, StageStats]
     workers: Sequence[str] = ()
+    frames: Frames = field(default_factory=Frames)
     _sums: tuple[LoopCounts, Counts] | None = field(default=None, repr=False, compare=False)
     _since: int = field(default=0, repr=False, compare=False)
 
@@ -182,6 +185,8 @@ class Stats:
             yield f"bad samples: {self.bad_samples}"
         if self.remote.requests or self.remote.cache_hits:
             yield self.remote.describe()
+        if self.frames.cache_hits or self.frames.cache_misses:
+            yield self.frames.describe()
         if self.whole_images:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.whole_images.items())
             yield f"decoded whole, not by our JPEG decoder: {kinds}"
@@ -227,6 +232,7 @@ def make_stats(
         remote=Remote(
             traffic.requests, traffic.num_bytes, traffic.cache_hits, traffic.cache_misses
         ),
+        frames=Frames(counts.frames["hits"], counts.frames["misses"]),
         whole_images=dict(counts.whole_images),
         num_threads=num_threads,
         stages={name: stage_stats(stage) for name, stage in counts.stages.items()},

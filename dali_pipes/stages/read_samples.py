@@ -20,6 +20,7 @@ from dali_pipes.samples.targets import SampleTargets, TargetReader
 from dali_pipes.stages.encoded_image import image_of
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.variants import Variants
+from dali_pipes.video.frame_cache import FrameCache
 from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug.errors import TargetsError
 from readers import BadSample, Dataset, Sample
@@ -72,6 +73,7 @@ class SampleReader:
         recorder: Counts samples that are read, checked and drawn.
         fields: Reads the further fields of a batch.
         images: The fields that hold the images, and their channels and depth.
+        frame_cache: Decoded frames of videos, for all steps of the process.
 
     Attributes:
         clips: Metadata of the clips; None if samples are images.
@@ -88,6 +90,7 @@ class SampleReader:
     recorder: Recorder
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
     images: ImageFields = field(default_factory=ImageFields)
+    frame_cache: FrameCache = field(default_factory=FrameCache)
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
     _examples: list[list[SampleTargets]] = field(init=False, default_factory=list)

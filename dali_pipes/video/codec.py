@@ -1,6 +1,7 @@
 """Decode the packets of a video to frames with FFmpeg, through PyAV, and detect damaged frames."""
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -22,6 +23,15 @@ _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8
 _PLAIN = frozenset(
     {"h264", "hevc", "libdav1d", "av1", "vp8", "vp9", "mpeg4", "mjpeg", "mpeg1video", "mpeg2video"}
 )
+
+# Decoders that are used again after a run: a new one takes 20 % longer for a short run of AV1, 8 % of H.264. Flushed, they give the
+# same frames as new ones, which is tested for these. Others may still contain frames of another clip.
+_REUSED = frozenset({"h264", "hevc", "libdav1d"})
+
+# Videos of one dataset mostly share their configuration; each decoder holds the memory of some frames.
+_MOST_DECODERS = 4
+
+_THREAD = threading.local()
 
 # Decoders that hide errors by default, and report none for undamaged files. H.264, HEVC and MPEG-4 mark damaged frames.
 _EXPLODING = frozenset({"mjpeg"})
@@ -54,10 +64,14 @@ def decode_run(
     """
     try:
         with _decoder(data, info, deadline) as context:
+            is_sound = True
             for packet, frame in _decode(data, info, run, context, deadline):
                 if packet is None or not run.start <= packet < run.stop:
                     raise UndecodableError("FFmpeg gives a frame that belongs to no packet")
+                is_sound = is_sound and not frame.is_corrupt
                 yield packet, frame
+            if is_sound and info.decoder in _REUSED:
+                _keep_decoder(info, context)
     except (DecodeError, UndecodableError, ImportError, SourceError):
         raise
     except VideoError as error:
@@ -67,7 +81,7 @@ def decode_run(
 
 
 def undamaged_frames(
-    info: VideoInfo, run: Run, decoded: Iterable[tuple[int, Any]]
+    info: VideoInfo, run: Run, decoded: Iterable[tuple[int, Any]], *, with_others: bool = False
 ) -> Iterator[tuple[int, Any]]:
     """Yield the frames of a run that are certainly undamaged.
 
@@ -78,6 +92,7 @@ def undamaged_frames(
         info: Metadata of the video.
         run: The decoded packets.
         decoded: Packet indices and `av.VideoFrame`s in presentation order; see `decode_run`.
+        with_others: Whether frames that are not needed are yielded, too.
 
     Yields:
         The index and the frame of each needed packet.
@@ -102,7 +117,7 @@ def undamaged_frames(
             # The frames that an open group shows before its keyframe cannot be decoded from the keyframe, and no other frame
             # needs them.
             damaged[row] |= bool(frame.is_corrupt) and shown[row] >= shown[0]
-            if run.needed[row]:
+            if with_others or run.needed[row]:
                 waiting[row] = frame
             for ready in [number for number in waiting if last_shown[number] <= shown[row]]:
                 picture = waiting.pop(ready)
@@ -202,16 +217,39 @@ def stored_size(info: VideoInfo) -> tuple[int, int]:
 
 @contextmanager
 def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any]:
-    """Yield a new decoder and close it afterwards; a used decoder could still contain frames of another clip."""
+    """Yield a decoder without frames: one that the thread has kept, or a new one."""
     import av
 
     if info.decoder in _PLAIN & av.codecs_available:
-        context: Any = av.CodecContext.create(info.decoder, "r")
-        context.extradata = info.extradata
-        yield _prepared(context, info)
+        context: Any = _kept_decoders().pop(_decoder_key(info), None)
+        if context is None:
+            context = av.CodecContext.create(info.decoder, "r")
+            context.extradata = info.extradata
+            context = _prepared(context, info)
+        yield context
         return
     with open_container(data, deadline) as container:
         yield _prepared(container.streams[info.stream_index].codec_context, info)
+
+
+def _keep_decoder(info: VideoInfo, context: Any) -> None:
+    """Keep a decoder for the next run of the thread, after a run without errors and damage."""
+    context.flush_buffers()
+    context.skip_frame = "DEFAULT"
+    kept = _kept_decoders()
+    kept[_decoder_key(info)] = context
+    while len(kept) > _MOST_DECODERS:
+        del kept[next(iter(kept))]  # the one that was used the longest time ago
+
+
+def _kept_decoders() -> dict[Hashable, Any]:
+    """Return the decoders that the calling thread has kept, the least recently used one first."""
+    kept: dict[Hashable, Any] = _THREAD.__dict__.setdefault("decoders", {})
+    return kept
+
+
+def _decoder_key(info: VideoInfo) -> Hashable:
+    return info.decoder, info.extradata, stored_size(info)
 
 
 def _prepared(context: Any, info: VideoInfo) -> Any:

@@ -16,7 +16,7 @@ from dali_pipes.video.codec import (
     undamaged_frames,
 )
 from dali_pipes.video.color import to_rgb
-from dali_pipes.video.packets import Run, plan_runs
+from dali_pipes.video.packets import Run, first_packets, plan_runs, run_of
 from readers.sample import Payload
 from readers.video import VideoInfo
 
@@ -78,6 +78,33 @@ def read_frames(
         if not left:
             return
     raise DecodeError(f"frame {min(left.values())} of {len(info)} cannot be decoded{reason}")
+
+
+def decode_group(
+    data: Payload, info: VideoInfo, start: int, packets: Sequence[int]
+) -> Iterator[tuple[int, Any]]:
+    """Decode frames of one group from its keyframe on, in one attempt.
+
+    Args:
+        data: The bytes of the video file.
+        info: Metadata of the video.
+        start: The packet at which decoding of these frames starts; see `first_packets`.
+        packets: The packets of the requested frames, at least one.
+
+    Yields:
+        The packet and the `av.VideoFrame` of each undamaged frame, also of frames of the group that are decoded on the way.
+
+    Raises:
+        UndecodableError: FFmpeg refuses a packet; the undamaged frames before it are yielded first.
+        DecodeError: The time limit was exceeded.
+    """
+    run = run_of(info, start, packets)
+    decoded = decode_run(data, info, run, ClipDeadline(DECODE_SECONDS))
+    # Frames of an open group before its keyframe belong to the group before it.
+    is_own = first_packets(info, np.arange(run.start, run.stop)) == start
+    for packet, frame in undamaged_frames(info, run, decoded, with_others=True):
+        if is_own[packet - start] and _has_size(frame, info):
+            yield packet, frame
 
 
 def decode_frames(

@@ -1,6 +1,6 @@
-"""Find the packets to decode for some frames of a video, and the clips that can be decoded together."""
+"""Find the packets to decode for some frames of a video."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,11 +64,11 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
     start, members = int(starts[0]), [int(wanted[0])]
     for packet, first in zip(wanted[1:].tolist(), starts[1:].tolist(), strict=True):
         if first > max(members) + 1:
-            yield _run(info, start, members)
+            yield run_of(info, start, members)
             start, members = first, []
         start = min(start, first)
         members.append(packet)
-    yield _run(info, start, members)
+    yield run_of(info, start, members)
 
 
 def first_packets(
@@ -87,7 +87,8 @@ def first_packets(
     return np.where(starts <= packets, starts, 0)
 
 
-def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
+def run_of(info: VideoInfo, start: int, members: Sequence[int]) -> Run:
+    """Return the run from a packet to the last of the requested packets, which are its `members`."""
     stop = max(members) + 1
     pts = info.packet_pts
     # The second field of a picture is a separate packet, whose frame is not shown.
@@ -96,32 +97,3 @@ def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
     needed = pts[start:stop] >= HIDDEN
     needed[np.array(members) - start] = True
     return Run(start, stop, needed)
-
-
-def overlapping_clips(
-    info: VideoInfo, frames: Mapping[int, NDArray[np.int64]]
-) -> Iterator[dict[int, NDArray[np.int64]]]:
-    """Divide clips of one video into groups that have no packets in common.
-
-    Args:
-        info: Metadata of the video.
-        frames: The frames of each clip by its row, int64 [n].
-
-    Yields:
-        For each group, the frames of its clips by row.
-    """
-    spans = {}
-    for row, wanted in frames.items():
-        own = info.frame_packets[wanted]
-        spans[row] = int(first_packets(info, own).min()), int(own.max())
-    group: dict[int, NDArray[np.int64]] = {}
-    reached = -1
-    for row in sorted(spans, key=spans.__getitem__):
-        start, last = spans[row]
-        if group and start > reached:
-            yield group
-            group = {}
-        group[row] = frames[row]
-        reached = max(reached, last)
-    if group:
-        yield group

@@ -3,11 +3,8 @@
 Only the part of a frame that the crops show is converted and resized.
 """
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,22 +19,22 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
-from dali_pipes.video.packets import Part, overlapping_clips
+from dali_pipes.video.frame_cache import SharedVideo
+from dali_pipes.video.packets import Part
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from readers import BadSample
+from readers.sample import Payload
+from readers.storage.blob.mapped import file_version
 from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
 """An `av.VideoFrame` as stored, or uint8 [height, width, 3]."""
 
-# Largest size of decoded frames that clips of one video share; if they need more, each clip decodes its own frames.
-_SHARED_BYTES = 1 << 28
-
 
 class ClipRenderer:
-    """Renders the canvases of a step of clips; see threads.Render. Clips of one video share its decoded frames.
+    """Renders the canvases of a step of clips; see threads.Render. Clips share decoded frames, also those of earlier steps.
 
     Args:
         fetcher: Records clips that cannot be decoded, and chooses their substitutes.
@@ -50,24 +47,28 @@ class ClipRenderer:
     ) -> None:
         assert fetcher.clips is not None
         self._fetcher, self._clips = fetcher, fetcher.clips
-        self._shared = self._share(fetched, range(len(fetched)) if rows is None else rows)
+        self._videos: dict[Hashable, SharedVideo] = {}
+        self._step = object()  # not the renderer: the cache outlives it
+        for row in range(len(fetched)) if rows is None else rows:
+            if fetched.data[row] is not None:
+                # Such a row announces nothing; `render` raises the same error again, and replaces the row.
+                with suppress(DecodeError):
+                    for part in self._parts(fetched, row):
+                        if part.info.codec != FRAMES_CODEC:
+                            video, _ = self._video(fetched, row, part)
+                            video.want(fetched.frames[row, part.columns])
 
-    def __call__(self, fetched: Fetched, canvases: Canvases, start: int) -> Decoded:
-        """Render consecutive rows of the step, starting with row `start`."""
+    def __call__(self, fetched: Fetched, canvases: Canvases, _start: int) -> Decoded:
+        """Render consecutive rows of the step."""
         rows = fetched
         for row in range(len(fetched)):
-            one, _ = self.render(fetched, row, canvases, row, start + row)
+            one, _ = self.render(fetched, row, canvases, row)
             if one is not fetched:
                 rows = rows.replaced(row, one)
         return Decoded(rows, [NO_TARGETS] * len(rows))
 
     def render(
-        self,
-        fetched: Fetched,
-        of_row: int,
-        canvases: Canvases,
-        row: int,
-        number: int | None = None,
+        self, fetched: Fetched, of_row: int, canvases: Canvases, row: int
     ) -> tuple[Fetched, SampleTargets]:
         """Render a clip, or its substitute if it cannot be decoded.
 
@@ -76,27 +77,21 @@ class ClipRenderer:
             of_row: Index of the clip's row in `fetched`.
             canvases: Canvases to render on.
             row: Index of the clip's row in `canvases`.
-            number: Index of the clip's row in the step; None if `fetched` is the step.
 
         Returns:
             `fetched` or, for a damaged clip, a one-row step that replaces it; and empty targets, because clips have none.
         """
-        number = of_row if number is None else number
-        shared = self._shared.get(number, {})
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
             try:
-                for place, part in enumerate(self._parts(fetched, of_row)):
-                    frames = fetched.frames[of_row, part.columns]
-                    pictures = shared[place].take(number) if place in shared else None
-                    decoded = pictures or self._decode(fetched, of_row, part, frames, held)
+                for part in self._parts(fetched, of_row):
+                    decoded = self._decode(fetched, of_row, part, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
                 if held:
                     fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
                 return fetched, NO_TARGETS
             except DecodeError as error:
                 fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
-                shared = {}  # a substitute shows another video
         canvases.blacken(row, fetched.draws, of_row)
         return fetched, NO_TARGETS
 
@@ -124,50 +119,60 @@ class ClipRenderer:
                     copy.copy_(canvas)
 
     def _decode(
-        self,
-        fetched: Fetched,
-        row: int,
-        part: Part,
-        frames: NDArray[np.int64],
-        held: dict[int, int] | None = None,
+        self, fetched: Fetched, row: int, part: Part, held: dict[int, int]
     ) -> Iterator[tuple[int, Picture]]:
-        """Yield the index and picture of some frames of a part. Only with `held` are undecodable frames replaced."""
-        if part.info.codec == FRAMES_CODEC:
-            return read_pictures(part, np.unique(frames))
-        sample, data = fetched.samples[row], fetched.data[row]
-        assert sample is not None
-        assert data is not None
-        if part.field:
-            data = sample.fields[part.field]
-        if self._clips.on_damaged_video == "truncate" and held is not None:
-            return read_readable(data, part.info, frames, held)
-        return read_frames(data, part.info, frames)
+        """Yield the index and picture of the frames of a part: from the cache, else decoded.
 
-    def _share(self, fetched: Fetched, rendered: Sequence[int]) -> "dict[int, dict[int, _Shared]]":
-        """Return the frames that a row shares with other rows, by row and by index of the part of its clip."""
-        of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
-        for row in rendered:
-            if fetched.data[row] is not None:
-                # Such a row shares nothing; `render` raises the same error again, and replaces the row.
-                with suppress(DecodeError):
-                    for place, part in enumerate(self._parts(fetched, row)):
-                        of_video.setdefault((place, part.video), {})[row] = part
-        shared: dict[int, dict[int, _Shared]] = {}
-        for (place, _), parts in of_video.items():
-            if len(parts) < 2:
-                continue
-            part = next(iter(parts.values()))
-            frames = {row: np.unique(fetched.frames[row, part.columns]) for row in parts}
-            # Clips without common packets are decoded separately, so that several threads share the work.
-            for group in overlapping_clips(part.info, frames):
-                together = np.unique(np.concatenate(list(group.values())))
-                size_bytes = len(together) * part.info.height * part.info.width * 3
-                if len(group) > 1 and size_bytes <= _SHARED_BYTES:
-                    decode = partial(self._decode, fetched, min(group), part, together)
-                    one = _Shared(decode, group)
-                    for row in group:
-                        shared.setdefault(row, {})[place] = one
-        return shared
+        Args:
+            fetched: Rows that include the clip.
+            row: Index of the clip's row in `fetched`.
+            part: The part of the clip.
+            held: Receives the replacements of undecodable frames, for datasets that allow them; see `read_readable`.
+        """
+        frames = np.unique(fetched.frames[row, part.columns])
+        shared = self._shared_pictures(fetched, row, part, frames)
+        left, num_cached = dict.fromkeys(frames.tolist()), 0
+        for frame, picture, was_cached in shared:
+            num_cached += was_cached
+            del left[frame]
+            yield frame, picture
+        self._fetcher.recorder.count_frames(num_cached, len(frames) - num_cached)
+        if not left:
+            return
+        frames = np.array([*left])
+        if part.info.codec == FRAMES_CODEC:
+            key, cache = self._key(part, None), self._fetcher.frame_cache
+            for frame, picture in read_pictures(part, frames):
+                cache.put((key, frame), picture)
+                yield frame, picture
+        elif self._clips.on_damaged_video == "truncate":
+            yield from read_readable(_payload(fetched, row, part), part.info, frames, held)
+        else:
+            yield from read_frames(_payload(fetched, row, part), part.info, frames)
+
+    def _shared_pictures(
+        self, fetched: Fetched, row: int, part: Part, frames: NDArray[np.int64]
+    ) -> Iterator[tuple[int, Picture, bool]]:
+        """Yield index and picture of frames that rows share, and whether each was in the cache."""
+        if part.info.codec != FRAMES_CODEC:
+            video, data = self._video(fetched, row, part)
+            yield from video.read(data, frames)
+            return
+        key = self._key(part, None)
+        for frame in frames.tolist():
+            if (picture := self._fetcher.frame_cache.get((key, frame))) is not None:
+                yield frame, picture, True
+
+    def _video(self, fetched: Fetched, row: int, part: Part) -> tuple[SharedVideo, Payload]:
+        """Return the video of a part, with the bytes of its file."""
+        data = _payload(fetched, row, part)
+        key = self._key(part, file_version(data))
+        video = SharedVideo(self._fetcher.frame_cache, key, part.info)
+        return self._videos.setdefault(key, video), data
+
+    def _key(self, part: Part, version: Hashable) -> Hashable:
+        """Return the identity of a video; without a version of its file, it is only shared within the step."""
+        return part.columns.start, part.video, self._step if version is None else version
 
     def _parts(self, fetched: Fetched, row: int) -> list[Part]:
         """Return the parts of a row's clip.
@@ -181,6 +186,14 @@ class ClipRenderer:
             raise DecodeError(str(error)) from error
 
 
+def _payload(fetched: Fetched, row: int, part: Part) -> Payload:
+    """Return the bytes of the video file of a part."""
+    sample, data = fetched.samples[row], fetched.data[row]
+    assert sample is not None
+    assert data is not None
+    return sample.fields[part.field] if part.field else data
+
+
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
     """Yield the index and picture of frames that are separate files."""
     info = part.info
@@ -191,39 +204,6 @@ def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, 
             yield frame, opencv.decode(content, (info.height, info.width))
         except DecodeError as error:
             raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
-
-
-class _Shared:
-    """The frames of a video that several rows need: each is decoded once, and released after the last of these rows."""
-
-    def __init__(
-        self,
-        decode: Callable[[], Iterable[tuple[int, Picture]]],
-        of_row: dict[int, NDArray[np.int64]],
-    ) -> None:
-        self._decode, self._of_row = decode, of_row
-        self._left = Counter(frame for wanted in of_row.values() for frame in wanted.tolist())
-        self._lock = threading.Lock()
-        self._tried = False
-        self._decoded: dict[int, Picture] = {}
-
-    def take(self, row: int) -> list[tuple[int, Picture]] | None:
-        """Return a row's frames; None if a frame of any row is undecodable: then each row must decode its own."""
-        with self._lock:
-            if not self._tried:
-                self._tried = True
-                # Then each row decodes its own frames, so that only rows with the bad frame are bad.
-                with suppress(DecodeError):
-                    self._decoded = dict(self._decode())
-            if not self._decoded:
-                return None
-            frames = self._of_row[row].tolist()
-            taken = [(frame, self._decoded[frame]) for frame in frames]
-            for frame in frames:
-                self._left[frame] -= 1
-                if not self._left[frame]:
-                    del self._decoded[frame]
-            return taken
 
 
 class Stencil:

@@ -122,6 +122,8 @@ METRICS: tuple[Metric, ...] = (
         "Remote blocks that were not in the cache.",
         lambda s: s.remote.cache_misses,
     ),
+    _one("frame_cache_hits", "", "Decoded frames in the cache.", lambda s: s.frames.cache_hits),
+    _one("frame_cache_misses", "", "Frames not in the cache.", lambda s: s.frames.cache_misses),
     _by(
         "kind",
         "whole_images",

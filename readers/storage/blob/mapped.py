@@ -59,6 +59,10 @@ class MappedFile:
         descriptor: Open descriptor of the file; the caller may close it afterwards.
         status: Result of `os.fstat` for the file, which must not be empty.
 
+    Attributes:
+        version: Device, inode, size, and times of the last change of content and of status, in nanoseconds; another file
+            and changed content have another version.
+
     Raises:
         OSError: The file cannot be mapped.
         SourceError: The environment variable of `copied_bytes` is not valid.
@@ -66,6 +70,7 @@ class MappedFile:
 
     def __init__(self, path: PathLike, descriptor: int, status: os.stat_result) -> None:
         self._path, self._identity = os.fspath(path), (status.st_dev, status.st_ino)
+        self.version = (*self._identity, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         self._file: Descriptor | None = None
         self.size_bytes = 0
         self._copied_bytes = min(copied_bytes(), max_sample_bytes())
@@ -173,6 +178,14 @@ def mapped_file(view: Payload) -> MappedFile | None:
     """Return the `MappedFile` that a payload is a view of; None for bytes in memory."""
     owner = getattr(getattr(view, "obj", None), "base", None)
     return owner if isinstance(owner, MappedFile) else None
+
+
+def file_version(payload: Payload) -> tuple[int, ...] | None:
+    """Return the version of the mapped file that a payload is a view of, and its offset there; None for bytes in memory."""
+    file = mapped_file(payload)
+    if file is None:
+        return None
+    return *file.version, np.frombuffer(payload, np.uint8).ctypes.data - file.address
 
 
 def copied(payload: Payload) -> Payload:

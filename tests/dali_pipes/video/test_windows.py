@@ -19,7 +19,6 @@ from PIL import Image
 import dali_pipes.video.decode
 from dali_pipes import BadSampleError, Clips, Execution, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
-from dali_pipes.video.packets import overlapping_clips
 from dali_pipes.video.source import Windows
 from gpu_aug import (
     CenterCrop,
@@ -277,17 +276,6 @@ def test_each_frame_is_decoded_once(
     for _, start, stop in runs:
         assert stop - start <= 5  # four frames, and a keyframe before them
         assert start % 2 == 0
-
-
-def test_windows_apart_are_decoded_apart(root: Path) -> None:
-    """Only windows with packets in common are one thread's work; a keyframe that both need is one."""
-    info = scan_video(
-        (root / f"videos/{TOP}/chunk-000/file-000.mp4").read_bytes()
-    )  # a keyframe every second
-    frames = {5: [6, 7], 1: [1], 2: [0], 3: [3, 4], 4: [5]}
-    groups = overlapping_clips(info, {row: np.array(one) for row, one in frames.items()})
-
-    assert [sorted(group) for group in groups] == [[1, 2], [3, 4], [5]]
 
 
 def test_pictures_in_tables(tmp_path: Path) -> None:
