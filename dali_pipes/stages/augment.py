@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dali_pipes.monitoring.recorder import Recorder
@@ -40,6 +41,7 @@ class Engines:
         self.views, self.recorder = views, recorder
         self.device = views[0].device
         self.can_split = not any(takes_batches(view.recipe) for view in views)
+        self._are_canvases = all(_is_canvas(view) for view in views)
 
     def empty(self, count: int) -> Images:
         """Allocate the images of `count` samples."""
@@ -49,6 +51,14 @@ class Engines:
         """Allocate the canvases of `count` samples on the host, pinned if they are copied to a GPU."""
         # Most steps leave no row to our threads, and pinned memory costs a call of CUDA even for none.
         return make_canvases(self.views, count, pinned=count > 0 and self.device.type == "cuda")
+
+    def canvases_in(self, images: Images) -> Canvases | None:
+        """Return canvases in the memory of finished images, if these do not differ from their canvases; else None."""
+        if not self._are_canvases:
+            return None
+        view = self.views[0]
+        memory = tuple(one.permute(0, 2, 3, 1) for one in images)
+        return Canvases(memory, view.images_per_row, False, kind=view.kind)
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""
@@ -175,12 +185,15 @@ class Augmenter:
         stop: int,
     ) -> Decoded:
         """Render rows `start` to `stop` (half open), and augment them while their canvases are in the CPU's cache."""
-        canvases = self._own_canvases(engines, stop - start)
-        decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
-        times = canvases.times
+        times = engines.views[0].images_per_row
         out = tuple(view[start * times : stop * times] for view in images)
+        # Images are smaller, and their recipes hardly ever empty.
+        direct = engines.canvases_in(out) if self.workers.is_video else None
+        canvases = direct or self._own_canvases(engines, stop - start)
+        decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
         rows = decoded.fetched
-        engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, out, rows.work)
+        if direct is None:
+            engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, out, rows.work)
         return self.workers.move_targets(decoded)
 
     def _own_canvases(self, engines: Engines, count: int) -> Canvases:
@@ -221,6 +234,13 @@ def _num_bytes(views: Sequence[ViewCanvases]) -> int:
         sum(canvas.nbytes for canvas in view) if isinstance(view, list) else view.nbytes
         for view in views
     )
+
+
+def _is_canvas(view: View) -> bool:
+    """Return whether the finished images of a view have the bytes of its canvases, in the same order."""
+    is_plain = not view.recipe.batch_leaves and view.recipe.decode_size is not None
+    is_packed = view.memory_format == torch.channels_last
+    return is_plain and is_packed and view.dtype == view.kind.dtype == torch.uint8
 
 
 def _skip_empty_rows(recipe: Recipe, draws: Draws, has_sample: NDArray[np.bool_]) -> Draws:

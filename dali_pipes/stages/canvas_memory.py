@@ -18,9 +18,9 @@ ViewCanvases = torch.Tensor | list[torch.Tensor]
 """Canvases of one view: uint8 or float32 [images, height, width, C], or a list of images with different sizes."""
 
 _ALIGNMENT = 64  # bytes; see `BatchMemory.empty`
-# Largest unused memory of a view, but always one batch: a loop needs one at a time, and the steps ahead of 64 images of
-# 224x224 in float32, which are all unused between two loops, take 230 MB with two threads.
-_MOST_UNUSED_BYTES = 1 << 28
+# Largest unused memory of a view, but always one batch. A loop drops and takes several batches in turn: with one unused batch of 472 MB
+# (8 windows of 2 x 8 frames of 640x480 in float32) every second one was new memory, which took longer than all other work.
+_MOST_UNUSED_BYTES = 1 << 30
 
 
 class BatchMemory:

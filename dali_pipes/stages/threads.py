@@ -25,6 +25,8 @@ _PART_PIXELS = 64 * 500 * 375
 
 # Fewest steps ahead: one is fetched while another is decoded.
 _FEWEST_STEPS = 2
+# With larger steps, one ahead is enough: they take long, and the loop and the training hold one each.
+_LARGE_BYTES = 128 << 20
 # Largest memory of the images and files of the steps ahead with prefetch="auto": training machines have at least 2 GiB
 # per core.
 _AHEAD_BYTES = 1 << 30
@@ -45,11 +47,12 @@ class Workers:
     Attributes:
         pool: The threads.
         recorder: Measures the threads' work and their waiting.
+        is_video: Whether samples are clips.
         steps_ahead: Number of steps that keep all threads busy, estimated from the latest step.
     """
 
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
-        self.recorder, self._is_video = fetcher.recorder, fetcher.clips is not None
+        self.recorder, self.is_video = fetcher.recorder, fetcher.clips is not None
         self.pool = single_threaded_pool(num_threads)
         self._variants, self._times = fetcher.variants.views, fetcher.images_per_row
         self._group = fetcher.variants.group if self._times > 1 else LARGEST_GROUP
@@ -105,7 +108,7 @@ class Workers:
 
     def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
         """Render the canvases of rows, whose first one is row `start` of the step."""
-        num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
+        num_bytes = 0 if self.is_video else int(rows.spans[:, 1].sum())
         with self.recorder.measure(
             "decode", samples=len(rows), num_bytes=num_bytes, work=rows.work
         ):
@@ -149,7 +152,8 @@ def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
     """
     # Two parts per thread: the one that it works on, and one that is ready when it has finished.
     wanted = -(-2 * num_threads // max(1, num_parts))
-    return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
+    fewest = _FEWEST_STEPS if num_bytes <= _LARGE_BYTES else 1
+    return max(fewest, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

@@ -92,7 +92,7 @@ def undamaged_frames(
         info: Metadata of the video.
         run: The decoded packets.
         decoded: Packet indices and `av.VideoFrame`s in presentation order; see `decode_run`.
-        with_others: Whether frames that are not needed are yielded, too.
+        with_others: Whether further frames of the run's first group are yielded, too.
 
     Yields:
         The index and the frame of each needed packet.
@@ -117,7 +117,7 @@ def undamaged_frames(
             # The frames that an open group shows before its keyframe cannot be decoded from the keyframe, and no other frame
             # needs them.
             damaged[row] |= bool(frame.is_corrupt) and shown[row] >= shown[0]
-            if with_others or run.needed[row]:
+            if run.needed[row] or (with_others and not firsts[row]):
                 waiting[row] = frame
             for ready in [number for number in waiting if last_shown[number] <= shown[row]]:
                 picture = waiting.pop(ready)

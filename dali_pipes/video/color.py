@@ -88,16 +88,22 @@ def rgb_matrix(matrix: int) -> NDArray[np.float64]:
     )
 
 
-def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.uint8]:
+def to_rgb(
+    frame: Any,
+    info: VideoInfo,
+    part: Rect | None = None,
+    out: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
     """Convert a part of a decoded frame to RGB.
 
     Args:
         frame: An `av.VideoFrame` with the size in `info`.
         info: Metadata with colour matrix, range and rotation.
         part: Part of the upright frame; None converts the full frame.
+        out: uint8 [height, width, 3], contiguous: memory for the result, which is used if the result needs no other.
 
     Returns:
-        uint8 [height, width, 3], RGB, upright, with any strides. The thread's next call may overwrite it.
+        uint8 [height, width, 3], RGB, upright, with any strides: `out`, or memory that the thread's next call may overwrite.
 
     Raises:
         DecodeError: FFmpeg cannot convert the frame.
@@ -105,7 +111,8 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
     upright = part or (0, 0, info.height, info.width)
     stored = stored_rect(upright, stored_size(info), info.rotation)
     layout = layout_of(frame.format.name)
-    rgb = None if layout is None else _convert(frame, info, layout, stored)
+    out = None if info.rotation else out
+    rgb = None if layout is None else _convert(frame, info, layout, stored, out)
     if rgb is None:
         top, left, height, width = stored
         rgb = _convert_by_ffmpeg(frame, info)[top : top + height, left : left + width]
@@ -131,7 +138,9 @@ def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
     return upright
 
 
-def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8] | None:
+def _convert(
+    frame: Any, info: VideoInfo, layout: Layout, part: Rect, out: NDArray[np.uint8] | None = None
+) -> NDArray[np.uint8] | None:
     """Return the RGB pixels of a part, converted by our own code; None if it lacks the matrix or the memory layout."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
@@ -150,7 +159,8 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
         return None
     begin = min(left - left % 2, limit - STEP)
     end = max(left + width + (left + width) % 2, begin + STEP)
-    out = _memory(height * (end - begin) * 3).reshape(height, end - begin, 3)
+    if out is None or end - begin != width:
+        out = _memory(height * (end - begin) * 3).reshape(height, end - begin, 3)
     write_rgb(
         (luma.buffer_ptr, blue.buffer_ptr, red.buffer_ptr),
         (luma.line_size, blue.line_size),
@@ -160,7 +170,7 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
         factors,
         out,
     )
-    return out[:, left - begin : left - begin + width]
+    return out if end - begin == width else out[:, left - begin : left - begin + width]
 
 
 @cache

@@ -16,7 +16,7 @@ from dali_pipes.video.codec import (
     undamaged_frames,
 )
 from dali_pipes.video.color import to_rgb
-from dali_pipes.video.packets import Run, first_packets, plan_runs, run_of
+from dali_pipes.video.packets import Run, plan_runs, run_of
 from readers.sample import Payload
 from readers.video import VideoInfo
 
@@ -100,10 +100,8 @@ def decode_group(
     """
     run = run_of(info, start, packets)
     decoded = decode_run(data, info, run, ClipDeadline(DECODE_SECONDS))
-    # Frames of an open group before its keyframe belong to the group before it.
-    is_own = first_packets(info, np.arange(run.start, run.stop)) == start
     for packet, frame in undamaged_frames(info, run, decoded, with_others=True):
-        if is_own[packet - start] and _has_size(frame, info):
+        if _has_size(frame, info):
             yield packet, frame
 
 

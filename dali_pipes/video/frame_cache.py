@@ -30,6 +30,10 @@ _NUM_LOCKS = 256
 _ROW_SHARE = 4
 
 
+_Group = tuple[int, dict[int, int]]
+"""The packet at which decoding of a group starts, and the frame of each requested packet of the group."""
+
+
 class _Held(NamedTuple):
     """A decoded picture with its size in memory."""
 
@@ -102,13 +106,15 @@ class SharedVideo:
 
     def __init__(self, cache: FrameCache, key: Hashable, info: VideoInfo) -> None:
         self._cache, self._key, self._info = cache, key, info
+        self._known: dict[bytes, list[_Group]] = {}
         self._wanted: dict[int, set[int]] = defaultdict(set)
         # Groups that were decoded for all rows. If that fails, each row decodes its own frames.
         self._tried: set[int] = set()
 
     def want(self, frames: NDArray[np.int64]) -> None:
         """Announce the frames of a row, int64 [n]; all rows are announced before the first one is read."""
-        for start, group in self._groups(frames):
+        self._known[frames.tobytes()] = groups = self._groups(frames)
+        for start, group in groups:
             self._wanted[start].update(group)
 
     def read(self, data: Payload, frames: NDArray[np.int64]) -> Iterator[tuple[int, Any, bool]]:
@@ -122,7 +128,8 @@ class SharedVideo:
             The index of each frame, its `av.VideoFrame`, and whether it was in the cache, in any order; no frames of a group
             that cannot be decoded for all rows together, or of which the row needs too many.
         """
-        waiting, is_patient = deque(self._groups(frames)), 0
+        waiting = deque(self._known.get(frames.tobytes()) or self._groups(frames))
+        is_patient = 0
         while waiting:
             start, group = waiting.popleft()
             lock = self._cache.lock((self._key, start))
@@ -161,14 +168,13 @@ class SharedVideo:
                     decoded[packet] = picture
         return decoded
 
-    def _groups(self, frames: NDArray[np.int64]) -> Iterator[tuple[int, dict[int, int]]]:
-        """Yield the first packet of each group, and the frame of each requested packet of the group."""
-        wanted = np.unique(frames)
-        packets = self._info.frame_packets[wanted]
+    def _groups(self, frames: NDArray[np.int64]) -> list[_Group]:
+        """Return the groups of frames."""
+        packets = self._info.frame_packets[frames]
         groups: dict[int, dict[int, int]] = defaultdict(dict)
         starts = first_packets(self._info, packets)
         for start, packet, frame in zip(
-            starts.tolist(), packets.tolist(), wanted.tolist(), strict=True
+            starts.tolist(), packets.tolist(), frames.tolist(), strict=True
         ):
             groups[start][packet] = frame
-        yield from groups.items()
+        return [*groups.items()]

@@ -23,6 +23,7 @@ from dali_pipes.video.frame_cache import SharedVideo
 from dali_pipes.video.packets import Part
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
+from gpu_aug.resampling.crops import cuts_of
 from readers import BadSample
 from readers.sample import Payload
 from readers.storage.blob.mapped import file_version
@@ -56,7 +57,7 @@ class ClipRenderer:
                     for part in self._parts(fetched, row):
                         if part.info.codec != FRAMES_CODEC:
                             video, _ = self._video(fetched, row, part)
-                            video.want(fetched.frames[row, part.columns])
+                            video.want(np.unique(fetched.frames[row, part.columns]))
 
     def __call__(self, fetched: Fetched, canvases: Canvases, _start: int) -> Decoded:
         """Render consecutive rows of the step."""
@@ -219,6 +220,9 @@ class Stencil:
         starts, shapes = needed_part(draws)
         self._draws, self._row, self._info = draws, row, info
         self._start, self._shape = _pair(starts[row]), _pair(shapes[row])
+        [cut] = cuts_of(draws[0].crops, row, row + 1)
+        # The canvas is the crop: it is written without a copy in between.
+        self._is_plain = cut.is_plain and len(draws) == 1
 
     def render(self, picture: Picture, canvases: Sequence[torch.Tensor]) -> None:
         """Render the canvas of each view from a frame.
@@ -228,10 +232,15 @@ class Stencil:
             canvases: uint8 [canvas height, canvas width, 3] for each view, overwritten.
         """
         (top, left), (height, width) = self._start, self._shape
+        out = canvases[0].numpy() if self._is_plain else None
         if isinstance(picture, np.ndarray):
             part = picture[top : top + height, left : left + width]
         else:
-            part = to_rgb(picture, self._info, (top, left, height, width))
+            part = to_rgb(picture, self._info, (top, left, height, width), out)
+        if out is not None:
+            if part is not out:
+                out[...] = part
+            return
         for drawn, canvas in zip(self._draws, canvases, strict=True):
             crops, row = drawn.crops, self._row
             (top, left), (height, width) = (
