@@ -13,8 +13,15 @@ from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
-from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
+from readers.formats.lerobot.cameras import Camera, Shown, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
+from readers.formats.lerobot.frame_batch import (
+    NOW,
+    READ_ERRORS,
+    FrameBatch,
+    ReadError,
+    value_or_raise,
+)
 from readers.formats.lerobot.meta import Info, read_info, root_of
 from readers.formats.lerobot.tables import Frames
 from readers.formats.lerobot.values import (
@@ -33,6 +40,7 @@ from readers.sample import (
     Dataset,
     FieldTypes,
     PathLike,
+    Payload,
     Sample,
     SourceError,
     checked_indices,
@@ -41,8 +49,6 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import VideoInfo
-
-_NOW = np.zeros(1, np.int64)  # offsets of a feature without delta_timestamps
 
 
 class LeRobotDataset(IndexedDataset):
@@ -117,14 +123,14 @@ class LeRobotDataset(IndexedDataset):
         known = [*(one.name for one in features), *self.cameras]
         fps, deltas = self.info.fps, delta_timestamps or {}
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
-        self.num_frames = {one: len(self._offsets.get(one, _NOW)) for one in self.cameras}
+        self.num_frames = {one: len(self._offsets.get(one, NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
         wanted = episodes_of_split(self.root, self.info, split, episodes)
         self._places = Places(self.root, self._episodes, wanted)
         self._frames = Frames(self._places.tables, features, decoded_bytes)
         self._texts = read_all_texts(self.root, self.info)
         tables = [table.name for table in self._places.tables]
-        self._values = Values(self._frames, self.info, tables, self._offsets, self._texts)
+        self._values = Values(self.info, tables, self._offsets, self._texts, self.field_types)
         taken = self._places.taken
         self.videos = Videos.of_episodes(self.root, self._episodes, taken, self.cameras)
         self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
@@ -238,7 +244,14 @@ class LeRobotDataset(IndexedDataset):
             IndexFileError: No folder for the index of the videos can be written to.
         """
         self.videos.open()
-        return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
+        numbers = checked_indices(indices, len(self))
+        batch = self.batch(numbers)
+        shown = [camera.shown(batch) for camera in self._cameras]
+        held: dict[tuple[str, int], tuple[str, Payload]] = {}
+        return [
+            self._sample(index, batch, number, [one[number] for one in shown], held)
+            for number, index in enumerate(numbers)
+        ]
 
     def video_files(self) -> Dataset:
         """Return a dataset whose samples are all video files."""
@@ -261,10 +274,11 @@ class LeRobotDataset(IndexedDataset):
 
     def _decoding_error(self, sample: Sample, place: Place, checks: Checks) -> str:
         """Decode the pictures of all cameras; return the first error, "" if there is none."""
+        batch = self.batch([sample.index])
         for camera in self._cameras:
             try:
-                info, frames = camera.shown(place)
-            except (VideoError, SourceError, OSError) as error:
+                info, frames = value_or_raise(camera.shown(batch)[0])
+            except (VideoError, *READ_ERRORS) as error:
                 return f"{camera.name}: {error}"
             if info.codec != FRAMES_CODEC:
                 reasons = [checks.video(sample.fields[f"{camera.name}.mp4"], info, frames)]
@@ -279,7 +293,11 @@ class LeRobotDataset(IndexedDataset):
 
     def place(self, index: int) -> Place:
         """Return the location of a sample: its episode, table and row."""
-        return self._places.of(index)
+        return self._places.of([index])[0]
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> FrameBatch:
+        """Return a reader of the values of some samples; see `Camera.shown`."""
+        return FrameBatch(self._frames, self._places.of(indices))
 
     def episode(self, number: int) -> Place:
         """Return the location of the first frame of an episode.
@@ -297,15 +315,25 @@ class LeRobotDataset(IndexedDataset):
         """Return the episode number of each sample, int64 [n]."""
         return self._places.episodes_of(indices)
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        place = self._places.of(index)
+    def _sample(
+        self,
+        index: int,
+        batch: FrameBatch,
+        number: int,
+        pictures: Sequence[Shown | VideoError | ReadError],
+        held: dict[tuple[str, int], tuple[str, Payload]],
+    ) -> Sample | BadSample:
+        """Return the sample with a number in the batch; `held` has the batch's fields of complete videos, and gets new ones."""
+        place = batch.places[number]
         try:
-            fields = self._values.read(place)
-            label = self._values.add_texts(fields, place)
+            fields, label = self._values.read(batch, number)
             image_field, size = None, None
-            for camera in self._cameras:
-                shown = camera.shown(place)
-                field, content = camera.payload(place, shown)
+            for camera, picture in zip(self._cameras, pictures, strict=True):
+                shown, key = value_or_raise(picture), (camera.name, camera.video(place))
+                # One map of a video serves the batch: mapping takes 20 us. A field of a single picture is the sample's own.
+                if key not in held or shown.info.codec == FRAMES_CODEC:
+                    held[key] = camera.payload(place, shown)
+                field, content = held[key]
                 fields |= {f"{camera.name}.frames": to_npy(shown.frames), field: content}
                 if image_field is None:
                     image_field, size = field, (shown.info.height, shown.info.width)
@@ -326,7 +354,6 @@ class LeRobotDataset(IndexedDataset):
                 offsets,
                 episodes=self._episodes,
                 videos=self.videos,
-                frames=self._frames,
                 tolerance_s=tolerance_s,
             )
         return TableCamera(
