@@ -23,6 +23,7 @@ from readers.formats.lerobot.frame_batch import (
     value_or_raise,
 )
 from readers.formats.lerobot.meta import Info, read_info, root_of
+from readers.formats.lerobot.stats import Normalize, Normalizer, Stats, modes_of, read_stats
 from readers.formats.lerobot.tables import Frames
 from readers.formats.lerobot.values import (
     DeltaTimestamps,
@@ -79,6 +80,10 @@ class LeRobotDataset(IndexedDataset):
         cameras: Names of the picture features to take, or one name; None for all.
         delta_timestamps: Offsets from the current frame in seconds, multiples of 1 / fps, by feature name. Features without
             an entry have only the value of the current frame.
+        normalize: Formula by which values are normalized with the statistics in meta/stats.json, "mean_std", "min_max" or
+            "quantiles"; see `readers.formats.lerobot.stats.Normalizer`. One formula applies to all features of
+            floating-point numbers whose names begin with "observation." or "action"; a dictionary such as
+            ``{"action": "min_max"}`` names the features. Normalized values are float32.
         tolerance_s: Largest allowed difference in seconds, of an offset from a multiple of 1 / fps and of a frame's time
             stamp from that of its picture in the video.
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
@@ -112,6 +117,7 @@ class LeRobotDataset(IndexedDataset):
         episodes: Iterable[int] | None = None,
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
+        normalize: Normalize | None = None,
         tolerance_s: float = 1e-4,
         decoded_bytes: int = 256 << 20,
     ) -> None:
@@ -123,11 +129,17 @@ class LeRobotDataset(IndexedDataset):
         known = [*(one.name for one in features), *self.cameras]
         fps, deltas = self.info.fps, delta_timestamps or {}
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
+        modes = modes_of(normalize, self.info.features)
+        self._normalizers = {
+            name: Normalizer(self.info.features[name], mode, self.stats)
+            for name, mode in modes.items()
+        }
         self.num_frames = {one: len(self._offsets.get(one, NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
         wanted = episodes_of_split(self.root, self.info, split, episodes)
         self._places = Places(self.root, self._episodes, wanted)
-        self._frames = Frames(self._places.tables, features, decoded_bytes)
+        conversions = {name: one.apply for name, one in self._normalizers.items()}
+        self._frames = Frames(self._places.tables, features, decoded_bytes, conversions)
         self._texts = read_all_texts(self.root, self.info)
         tables = [table.name for table in self._places.tables]
         self._values = Values(self.info, tables, self._offsets, self._texts, self.field_types)
@@ -139,6 +151,7 @@ class LeRobotDataset(IndexedDataset):
             "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
+            "normalize": modes or None,
             "tolerance_s": tolerance_s,
             "decoded_bytes": decoded_bytes,
         }
@@ -176,18 +189,56 @@ class LeRobotDataset(IndexedDataset):
             if window:
                 types[f"{name}_is_pad"] = ("bool", window)
             if feature.kind == "number":
-                types[name] = (feature.dtype, (*window, *feature.shape))
+                dtype = "float32" if name in self._normalizers else feature.dtype
+                types[name] = (dtype, (*window, *feature.shape))
         frames = {f"{name}.frames": ("int64", (n,)) for name, n in self.num_frames.items()}
         return {**types, **frames}
 
     @property
     def remarks(self) -> tuple[str, ...]:
         depths = [one for one in self.cameras if self.info.features[one].is_depth]
-        return tuple(
+        unread = [f"{name} ({dtype})" for name, dtype in self.info.unread.items()]
+        left_out = (
+            f"{counted(len(unread), 'feature')} of {self.root} {'has' if len(unread) == 1 else 'have'} a type that is not "
+            f"read, so samples lack {', '.join(unread)}",
+        )
+        return (left_out if unread else ()) + tuple(
             f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
             "cameras= where they matter"
             for one in depths
         )
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Statistics in meta/stats.json by feature name, such as ``stats["action"]["mean"]``, read-only float64 arrays.
+
+        Those of numbers have the feature's shape, those of cameras the shape [channels], for pixels in [0, 1]; a recipe
+        takes them as ``Normalize(mean=stats[camera]["mean"].tolist(), std=stats[camera]["std"].tolist())``.
+
+        Raises:
+            SourceError: The file is missing or cannot be used.
+        """
+        return read_stats(self.root, self.info.features)
+
+    def denormalize(self, name: str, values: Any) -> Any:
+        """Return values as they were before `normalize`, such as the actions that a policy predicts.
+
+        Args:
+            name: Name of a feature that is normalized.
+            values: Normalized values [..., *shape], a torch.Tensor on any device or a NumPy array.
+
+        Returns:
+            float32 [..., *shape], a tensor on the same device or a NumPy array.
+
+        Raises:
+            SourceError: The feature is not normalized, or the values have another shape.
+        """
+        if name not in self._normalizers:
+            raise SourceError(
+                f"{name!r} is not normalized, only {', '.join(self._normalizers) or 'nothing'}: open the dataset with "
+                f"normalize={{{name!r}: ...}}"
+            )
+        return self._normalizers[name].invert(values)
 
     @property
     def block_size(self) -> int:
@@ -201,7 +252,7 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
-        settings = [
+        settings: list[Any] = [
             "lerobot 1",
             info.fps,
             features,
@@ -210,6 +261,8 @@ class LeRobotDataset(IndexedDataset):
             self._tolerance_s,
             texts,
         ]
+        for name, one in sorted(self._normalizers.items()):
+            settings.append([name, one.mode, one.first.tolist(), one.second.tolist()])
         digest = hashlib.sha256(json.dumps(settings).encode())
         for numbers in (
             episodes.numbers[taken],
