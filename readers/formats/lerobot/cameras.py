@@ -130,7 +130,11 @@ class VideoCamera(Camera):
             tolerance = self._tolerance_s + np.spacing(np.abs(times)).astype(np.float64)
             starts = self._starts[[batch.places[number].episode for number in stamps_of]]
             seconds = starts[:, np.newaxis] + times.astype(np.float64)
-            chosen = self._videos.frames_at(video, seconds, tolerance)
+            try:
+                chosen = self._videos.frames_at(video, seconds, tolerance)
+            except READ_ERRORS as error:  # of the index of the videos
+                found |= dict.fromkeys(stamps_of, error)
+                continue
             for number, one in zip(stamps_of, chosen, strict=True):
                 if isinstance(one, VideoError):
                     one = VideoError(f"{self._videos.files.name(video)}: {one}")

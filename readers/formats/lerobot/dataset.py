@@ -164,10 +164,12 @@ class LeRobotDataset(IndexedDataset):
         return len(self._places)
 
     def __repr__(self) -> str:
-        """Show the counts of frames and episodes, the cameras, and `delta_timestamps`."""
+        """Show the counts of frames and episodes, the cameras, `delta_timestamps` and `normalize`."""
         episodes = counted(len(self._places.taken), "episode")
         windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
         shown = f", delta_timestamps={windows}" if windows else ""
+        if self._options["normalize"]:
+            shown += f", normalize={self._options['normalize']}"
         return (
             f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
             f"{shown})"
@@ -383,7 +385,7 @@ class LeRobotDataset(IndexedDataset):
             image_field, size = None, None
             for camera, picture in zip(self._cameras, pictures, strict=True):
                 shown, key = value_or_raise(picture), (camera.name, camera.video(place))
-                # One map of a video serves the batch: mapping takes 20 us. A field of a single picture is the sample's own.
+                # One mapping of a video, which takes 20 us, serves the batch; a picture in a table is the sample's own.
                 if key not in held or shown.info.codec == FRAMES_CODEC:
                     held[key] = camera.payload(place, shown)
                 field, content = held[key]

@@ -136,7 +136,7 @@ class Videos:
         found: list[tuple[VideoInfo, NDArray[np.int64]] | VideoError] = [
             (info, one) for one in frames
         ]
-        for row in np.flatnonzero((off > 0).any(axis=1)).tolist():
+        for row in np.flatnonzero(~(off <= 0).all(axis=1)).tolist():  # a time may be NaN
             wrong = int(np.argmax(off[row]))
             reason = _no_frame(float(seconds[row, wrong]), shown, float(tolerance[row, wrong]))
             found[row] = VideoError(f"{reason}; {info.damage}" if info.damage else reason)

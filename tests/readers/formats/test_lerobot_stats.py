@@ -118,6 +118,7 @@ def test_a_mapping_names_the_features(made: Path) -> None:
             assert np.array_equal(found[name], wanted)
         assert np.array_equal(found["observation.state"], VALUES["observation.state"][5])
         assert one.field_types["reward"] == ("float32", ())
+    assert "normalize={'reward': 'min_max', 'action': 'quantiles'}" in repr(again)
 
 
 @pytest.mark.parametrize("mode", MODES)
