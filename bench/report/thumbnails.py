@@ -16,6 +16,7 @@ from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.preview.pictures import Picture
 from readers import BadSample, HeaderError, ReadersError, Sample, read_header
 from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.formats.lerobot.frame_batch import value_or_raise
 from readers.formats.stream import TarStream
 from readers.sample import Dataset, Payload
 from readers.video import VideoError
@@ -97,7 +98,8 @@ def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
             return Thumbnail(fault="it has no video")
         frame = 0
         if isinstance(dataset, LeRobotDataset):
-            info, frames = dataset.camera(0).shown(dataset.place(sample.index))
+            [shown] = dataset.camera(0).shown(dataset.batch([sample.index]))
+            info, frames = value_or_raise(shown)
             frame = int(frames[-1])
         else:
             info = scan_video(sample.video)

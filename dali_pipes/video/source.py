@@ -16,10 +16,9 @@ from gpu_aug.views import Views
 from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.mixture import Mixture
-from readers.formats.lerobot.cameras import Camera
+from readers.formats.lerobot.cameras import Camera, Shown
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.episodes import Place
-from readers.sample import SourceError
 from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
@@ -77,12 +76,12 @@ class Windows:
         """Return the frames that the dataset chooses, without random numbers."""
         del seed, epoch, identities, speed
         chosen = np.full((len(indices), self.num_frames), -1)
-        for row, index in enumerate(indices.tolist()):
-            place = self._dataset.place(index)
-            for camera, columns in self._columns:
+        batch = self._dataset.batch(indices)
+        for camera, columns in self._columns:
+            for row, shown in enumerate(camera.shown(batch)):
                 # -1 remains: the sample is bad already, or becomes bad later (its tables were evicted and could not be read again).
-                with suppress(VideoError, SourceError, OSError):
-                    chosen[row, columns] = camera.shown(place).frames
+                if isinstance(shown, Shown):
+                    chosen[row, columns] = shown.frames
         return chosen
 
     def peculiar(self) -> dict[str, int]:

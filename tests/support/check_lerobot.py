@@ -115,12 +115,59 @@ def _compare_values(sample: Sample, item: dict[str, Any]) -> None:
         assert np.array_equal(found, wanted), (name, found, wanted)
 
 
+def compare_normalization(root: Path) -> None:
+    """Compare normalized states and actions, and the inverse, with lerobot's processors, bit for bit."""
+    from lerobot.configs.types import FeatureType, NormalizationMode, PolicyFeature
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.processor import (
+        NormalizerProcessorStep,
+        UnnormalizerProcessorStep,
+        create_transition,
+    )
+    from lerobot.processor.core import TransitionKey
+
+    kinds = {"observation.state": FeatureType.STATE, "action": FeatureType.ACTION}
+    deltas = {name: DELTAS[name] for name in kinds}
+    theirs = LeRobotDataset(
+        "me/made", root=root, delta_timestamps=deltas, video_backend="torchcodec"
+    )
+    features = {name: PolicyFeature(type=kind, shape=(3,)) for name, kind in kinds.items()}
+    for mode in ("mean_std", "min_max", "quantiles"):
+        modes = dict.fromkeys(kinds.values(), NormalizationMode(mode.upper()))
+        step = NormalizerProcessorStep(features, modes, theirs.meta.stats)
+        back = UnnormalizerProcessorStep(features, modes, theirs.meta.stats)
+        ours = open_dataset(root, delta_timestamps=deltas, normalize=mode)
+        for index in range(len(ours)):
+            row = theirs.hf_dataset[index]
+            queries, _ = theirs._get_query_indices(index, int(row["episode_index"]))
+            item = {name: torch.stack(theirs.hf_dataset[queries[name]][name]) for name in kinds}
+            made = step(
+                create_transition(
+                    observation={"observation.state": item["observation.state"]},
+                    action=item["action"],
+                )
+            )
+            wanted = {
+                "observation.state": made[TransitionKey.OBSERVATION]["observation.state"],
+                "action": made[TransitionKey.ACTION],
+            }
+            [sample] = ours.fetch([index])
+            assert isinstance(sample, Sample), sample
+            for name, value in wanted.items():
+                found = torch.from_numpy(np.load(io.BytesIO(bytes(sample.fields[name]))))
+                assert torch.equal(found, value), (mode, name, found, value)
+            again = back(create_transition(action=wanted["action"]))[TransitionKey.ACTION]
+            assert torch.equal(ours.denormalize("action", wanted["action"]), again), (mode, again)
+
+
 def main(folder: Path) -> None:
     """Write and compare, and print what was found."""
     for kind in ("video", "image"):
         root = folder / kind
         if not root.exists():
             write(root, kind)
+        compare_normalization(root)
+        sys.stdout.write(f"{kind}: all normalized values equal\n")
         for episodes in (None, [1, 4]):
             for deltas in (None, DELTAS):
                 worst = compare(root, episodes, deltas)

@@ -200,10 +200,15 @@ def _column(values: NDArray[Any]) -> Any:
     """As lerobot has them: numbers, lists of one length, lists of lists."""
     import pyarrow as pa
 
-    if values.ndim == 2:
-        flat = pa.array(values.reshape(-1))
-        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-    return pa.array(values.tolist() if values.ndim > 2 else values)
+    if values.ndim == 1:
+        return pa.array(values)
+    column = pa.array(values.reshape(-1))
+    if values.ndim == 2 and values.size:
+        return pa.FixedSizeListArray.from_arrays(column, values.shape[1])
+    for depth in range(values.ndim - 1, 0, -1):
+        count, length = int(np.prod(values.shape[:depth])), values.shape[depth]
+        column = pa.ListArray.from_arrays(np.arange(count + 1, dtype=np.int32) * length, column)
+    return column
 
 
 def _place(number: int) -> str:

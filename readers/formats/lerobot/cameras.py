@@ -4,15 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.lerobot.episodes import Episodes, Place, Places
+from readers.formats.lerobot.frame_batch import NOW, READ_ERRORS, FrameBatch, ReadError
 from readers.formats.lerobot.meta import TIME, Feature
-from readers.formats.lerobot.tables import Frames
-from readers.formats.lerobot.values import clamp_rows, picture_ending
+from readers.formats.lerobot.values import picture_ending
 from readers.formats.lerobot.videos import Videos
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
@@ -21,8 +21,6 @@ from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
-
-_NOW = np.zeros(1, np.int64)  # offsets of a camera without delta_timestamps: the current frame only
 
 
 class Shown(NamedTuple):
@@ -47,7 +45,7 @@ class Camera(ABC):
 
     def __init__(self, feature: Feature, offsets: NDArray[np.int64] | None) -> None:
         self.name, self.size = feature.name, (feature.shape[0], feature.shape[1])
-        self._offsets = _NOW if offsets is None else offsets
+        self._offsets = NOW if offsets is None else offsets
 
     @abstractmethod
     def video(self, place: Place) -> int:
@@ -58,13 +56,11 @@ class Camera(ABC):
         """Return the metadata of the video or episode that holds the pictures of a sample; a VideoError if it cannot be read."""
 
     @abstractmethod
-    def shown(self, place: Place) -> Shown:
-        """Return which pictures belong to a sample.
+    def shown(self, batch: FrameBatch) -> list[Shown | VideoError | ReadError]:
+        """Return which pictures belong to each sample of a batch, or the error that makes the sample bad.
 
-        Raises:
-            SourceError: The tables cannot be read.
-            VideoError: The video cannot be read, or has no frame at a time stamp of the sample.
-            OSError: A file cannot be read.
+        A VideoError says that the video cannot be read, or has no frame at a time stamp of the sample; other errors say that
+        the tables cannot be read.
         """
 
     @abstractmethod
@@ -84,9 +80,6 @@ class Camera(ABC):
         """
         raise TypeError(f"the pictures of {self.name} at {place.key} {frames} lie in a video")
 
-    def _rows(self, place: Place) -> NDArray[np.int64]:
-        return clamp_rows(place.row, place.start, place.stop, self._offsets)[0]
-
 
 class VideoCamera(Camera):
     """A camera whose pictures are frames of videos.
@@ -96,7 +89,6 @@ class VideoCamera(Camera):
         offsets: See `Camera`.
         episodes: All episodes of the dataset.
         videos: All videos of the dataset.
-        frames: Reads the time stamps of frames.
         tolerance_s: Largest allowed difference between the time stamps of a frame and its picture, in seconds.
     """
 
@@ -107,12 +99,11 @@ class VideoCamera(Camera):
         *,
         episodes: Episodes,
         videos: Videos,
-        frames: Frames,
         tolerance_s: float,
     ) -> None:
         super().__init__(feature, offsets)
         self._numbers, self._starts = episodes.videos[self.name], episodes.starts[self.name]
-        self._videos, self._frames, self._tolerance_s = videos, frames, tolerance_s
+        self._videos, self._tolerance_s = videos, tolerance_s
 
     def video(self, place: Place) -> int:
         """Return the index of the video that holds the pictures of a sample."""
@@ -122,16 +113,33 @@ class VideoCamera(Camera):
         """Return the metadata of the video that holds the pictures of a sample; a VideoError if it cannot be read."""
         return self._videos.info(self.video(place))
 
-    def shown(self, place: Place) -> Shown:
-        """Return the video frames that are shown at a sample's time stamps; see `Camera.shown` for errors."""
-        stamps = self._frames.values(place.table, TIME, self._rows(place))
-        # The rounding error of 4000 s in float32 is as large as the usual tolerance, so it is added.
-        tolerance = self._tolerance_s + np.spacing(np.abs(stamps)).astype(np.float64)
-        seconds = float(self._starts[place.episode]) + stamps.astype(np.float64)
-        try:
-            return Shown(*self._videos.frames_at(self.video(place), seconds, tolerance))
-        except VideoError as error:
-            raise VideoError(f"{self._videos.files.name(self.video(place))}: {error}") from None
+    def shown(self, batch: FrameBatch) -> list[Shown | VideoError | ReadError]:
+        """Return the video frames that are shown at the time stamps of each sample; see `Camera.shown`."""
+        found: dict[int, Shown | VideoError | ReadError] = {}
+        of_video: dict[int, dict[int, NDArray[Any]]] = {}
+        for number, place in enumerate(batch.places):
+            try:
+                stamps = batch.values(number, TIME, self._offsets)
+            except READ_ERRORS as error:
+                found[number] = error
+            else:
+                of_video.setdefault(self.video(place), {})[number] = stamps
+        for video, stamps_of in of_video.items():
+            times = np.array([*stamps_of.values()])
+            # The rounding error of 4000 s in float32 is as large as the usual tolerance, so it is added.
+            tolerance = self._tolerance_s + np.spacing(np.abs(times)).astype(np.float64)
+            starts = self._starts[[batch.places[number].episode for number in stamps_of]]
+            seconds = starts[:, np.newaxis] + times.astype(np.float64)
+            try:
+                chosen = self._videos.frames_at(video, seconds, tolerance)
+            except READ_ERRORS as error:  # of the index of the videos
+                found |= dict.fromkeys(stamps_of, error)
+                continue
+            for number, one in zip(stamps_of, chosen, strict=True):
+                if isinstance(one, VideoError):
+                    one = VideoError(f"{self._videos.files.name(video)}: {one}")
+                found[number] = one if isinstance(one, VideoError) else Shown(*one)
+        return [found[number] for number in range(len(batch.places))]
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
         """Return name and content of the field for the complete video, mapped; see `Camera.payload` for errors."""
@@ -177,9 +185,13 @@ class TableCamera(Camera):
         """Return the metadata of the episode of a sample, in the form of a video."""
         return _still_info(place.stop - place.start, self.size, self._time_base)
 
-    def shown(self, place: Place) -> Shown:
-        """Return the pictures of an episode that belong to a sample; see `Camera.shown` for errors."""
-        return Shown(self.info(place), self._rows(place) - place.start)
+    def shown(self, batch: FrameBatch) -> list[Shown | VideoError | ReadError]:
+        """Return the pictures of an episode that belong to each sample; there are no errors."""
+        rows = batch.window(self._offsets).rows
+        return [
+            Shown(self.info(place), own - place.start)
+            for place, own in zip(batch.places, rows, strict=True)
+        ]
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
         """Return name and content of the field for a sample's first picture; see `Camera.payload` for errors."""

@@ -13,9 +13,17 @@ from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
-from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
+from readers.formats.lerobot.cameras import Camera, Shown, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
+from readers.formats.lerobot.frame_batch import (
+    NOW,
+    READ_ERRORS,
+    FrameBatch,
+    ReadError,
+    value_or_raise,
+)
 from readers.formats.lerobot.meta import Info, read_info, root_of
+from readers.formats.lerobot.stats import Normalize, Normalizer, Stats, modes_of, read_stats
 from readers.formats.lerobot.tables import Frames
 from readers.formats.lerobot.values import (
     DeltaTimestamps,
@@ -33,6 +41,7 @@ from readers.sample import (
     Dataset,
     FieldTypes,
     PathLike,
+    Payload,
     Sample,
     SourceError,
     checked_indices,
@@ -41,8 +50,6 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import VideoInfo
-
-_NOW = np.zeros(1, np.int64)  # offsets of a feature without delta_timestamps
 
 
 class LeRobotDataset(IndexedDataset):
@@ -73,6 +80,10 @@ class LeRobotDataset(IndexedDataset):
         cameras: Names of the picture features to take, or one name; None for all.
         delta_timestamps: Offsets from the current frame in seconds, multiples of 1 / fps, by feature name. Features without
             an entry have only the value of the current frame.
+        normalize: Formula by which values are normalized with the statistics in meta/stats.json, "mean_std", "min_max" or
+            "quantiles"; see `readers.formats.lerobot.stats.Normalizer`. One formula applies to all features of
+            floating-point numbers whose names begin with "observation." or "action"; a dictionary such as
+            ``{"action": "min_max"}`` names the features. Normalized values are float32.
         tolerance_s: Largest allowed difference in seconds, of an offset from a multiple of 1 / fps and of a frame's time
             stamp from that of its picture in the video.
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
@@ -106,6 +117,7 @@ class LeRobotDataset(IndexedDataset):
         episodes: Iterable[int] | None = None,
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
+        normalize: Normalize | None = None,
         tolerance_s: float = 1e-4,
         decoded_bytes: int = 256 << 20,
     ) -> None:
@@ -117,14 +129,20 @@ class LeRobotDataset(IndexedDataset):
         known = [*(one.name for one in features), *self.cameras]
         fps, deltas = self.info.fps, delta_timestamps or {}
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
-        self.num_frames = {one: len(self._offsets.get(one, _NOW)) for one in self.cameras}
+        modes = modes_of(normalize, self.info.features)
+        self._normalizers = {
+            name: Normalizer(self.info.features[name], mode, self.stats)
+            for name, mode in modes.items()
+        }
+        self.num_frames = {one: len(self._offsets.get(one, NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
         wanted = episodes_of_split(self.root, self.info, split, episodes)
         self._places = Places(self.root, self._episodes, wanted)
-        self._frames = Frames(self._places.tables, features, decoded_bytes)
+        conversions = {name: one.apply for name, one in self._normalizers.items()}
+        self._frames = Frames(self._places.tables, features, decoded_bytes, conversions)
         self._texts = read_all_texts(self.root, self.info)
         tables = [table.name for table in self._places.tables]
-        self._values = Values(self._frames, self.info, tables, self._offsets, self._texts)
+        self._values = Values(self.info, tables, self._offsets, self._texts, self.field_types)
         taken = self._places.taken
         self.videos = Videos.of_episodes(self.root, self._episodes, taken, self.cameras)
         self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
@@ -133,6 +151,7 @@ class LeRobotDataset(IndexedDataset):
             "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
+            "normalize": modes or None,
             "tolerance_s": tolerance_s,
             "decoded_bytes": decoded_bytes,
         }
@@ -145,10 +164,12 @@ class LeRobotDataset(IndexedDataset):
         return len(self._places)
 
     def __repr__(self) -> str:
-        """Show the counts of frames and episodes, the cameras, and `delta_timestamps`."""
+        """Show the counts of frames and episodes, the cameras, `delta_timestamps` and `normalize`."""
         episodes = counted(len(self._places.taken), "episode")
         windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
         shown = f", delta_timestamps={windows}" if windows else ""
+        if self._options["normalize"]:
+            shown += f", normalize={self._options['normalize']}"
         return (
             f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
             f"{shown})"
@@ -170,18 +191,56 @@ class LeRobotDataset(IndexedDataset):
             if window:
                 types[f"{name}_is_pad"] = ("bool", window)
             if feature.kind == "number":
-                types[name] = (feature.dtype, (*window, *feature.shape))
+                dtype = "float32" if name in self._normalizers else feature.dtype
+                types[name] = (dtype, (*window, *feature.shape))
         frames = {f"{name}.frames": ("int64", (n,)) for name, n in self.num_frames.items()}
         return {**types, **frames}
 
     @property
     def remarks(self) -> tuple[str, ...]:
         depths = [one for one in self.cameras if self.info.features[one].is_depth]
-        return tuple(
+        unread = [f"{name} ({dtype})" for name, dtype in self.info.unread.items()]
+        left_out = (
+            f"{counted(len(unread), 'feature')} of {self.root} {'has' if len(unread) == 1 else 'have'} a type that is not "
+            f"read, so samples lack {', '.join(unread)}",
+        )
+        return (left_out if unread else ()) + tuple(
             f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
             "cameras= where they matter"
             for one in depths
         )
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Statistics in meta/stats.json by feature name, such as ``stats["action"]["mean"]``, read-only float64 arrays.
+
+        Those of numbers have the feature's shape, those of cameras the shape [channels], for pixels in [0, 1]; a recipe
+        takes them as ``Normalize(mean=stats[camera]["mean"].tolist(), std=stats[camera]["std"].tolist())``.
+
+        Raises:
+            SourceError: The file is missing or cannot be used.
+        """
+        return read_stats(self.root, self.info.features)
+
+    def denormalize(self, name: str, values: Any) -> Any:
+        """Return values as they were before `normalize`, such as the actions that a policy predicts.
+
+        Args:
+            name: Name of a feature that is normalized.
+            values: Normalized values [..., *shape], a torch.Tensor on any device or a NumPy array.
+
+        Returns:
+            float32 [..., *shape], a tensor on the same device or a NumPy array.
+
+        Raises:
+            SourceError: The feature is not normalized, or the values have another shape.
+        """
+        if name not in self._normalizers:
+            raise SourceError(
+                f"{name!r} is not normalized, only {', '.join(self._normalizers) or 'nothing'}: open the dataset with "
+                f"normalize={{{name!r}: ...}}"
+            )
+        return self._normalizers[name].invert(values)
 
     @property
     def block_size(self) -> int:
@@ -195,7 +254,7 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
-        settings = [
+        settings: list[Any] = [
             "lerobot 1",
             info.fps,
             features,
@@ -204,6 +263,8 @@ class LeRobotDataset(IndexedDataset):
             self._tolerance_s,
             texts,
         ]
+        for name, one in sorted(self._normalizers.items()):
+            settings.append([name, one.mode, one.first.tolist(), one.second.tolist()])
         digest = hashlib.sha256(json.dumps(settings).encode())
         for numbers in (
             episodes.numbers[taken],
@@ -238,7 +299,14 @@ class LeRobotDataset(IndexedDataset):
             IndexFileError: No folder for the index of the videos can be written to.
         """
         self.videos.open()
-        return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
+        numbers = checked_indices(indices, len(self))
+        batch = self.batch(numbers)
+        shown = [camera.shown(batch) for camera in self._cameras]
+        held: dict[tuple[str, int], tuple[str, Payload]] = {}
+        return [
+            self._sample(index, batch, number, [one[number] for one in shown], held)
+            for number, index in enumerate(numbers)
+        ]
 
     def video_files(self) -> Dataset:
         """Return a dataset whose samples are all video files."""
@@ -261,10 +329,11 @@ class LeRobotDataset(IndexedDataset):
 
     def _decoding_error(self, sample: Sample, place: Place, checks: Checks) -> str:
         """Decode the pictures of all cameras; return the first error, "" if there is none."""
+        batch = self.batch([sample.index])
         for camera in self._cameras:
             try:
-                info, frames = camera.shown(place)
-            except (VideoError, SourceError, OSError) as error:
+                info, frames = value_or_raise(camera.shown(batch)[0])
+            except (VideoError, *READ_ERRORS) as error:
                 return f"{camera.name}: {error}"
             if info.codec != FRAMES_CODEC:
                 reasons = [checks.video(sample.fields[f"{camera.name}.mp4"], info, frames)]
@@ -279,7 +348,11 @@ class LeRobotDataset(IndexedDataset):
 
     def place(self, index: int) -> Place:
         """Return the location of a sample: its episode, table and row."""
-        return self._places.of(index)
+        return self._places.of([index])[0]
+
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> FrameBatch:
+        """Return a reader of the values of some samples; see `Camera.shown`."""
+        return FrameBatch(self._frames, self._places.of(indices))
 
     def episode(self, number: int) -> Place:
         """Return the location of the first frame of an episode.
@@ -297,15 +370,25 @@ class LeRobotDataset(IndexedDataset):
         """Return the episode number of each sample, int64 [n]."""
         return self._places.episodes_of(indices)
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        place = self._places.of(index)
+    def _sample(
+        self,
+        index: int,
+        batch: FrameBatch,
+        number: int,
+        pictures: Sequence[Shown | VideoError | ReadError],
+        held: dict[tuple[str, int], tuple[str, Payload]],
+    ) -> Sample | BadSample:
+        """Return the sample with a number in the batch; `held` has the batch's fields of complete videos, and gets new ones."""
+        place = batch.places[number]
         try:
-            fields = self._values.read(place)
-            label = self._values.add_texts(fields, place)
+            fields, label = self._values.read(batch, number)
             image_field, size = None, None
-            for camera in self._cameras:
-                shown = camera.shown(place)
-                field, content = camera.payload(place, shown)
+            for camera, picture in zip(self._cameras, pictures, strict=True):
+                shown, key = value_or_raise(picture), (camera.name, camera.video(place))
+                # One mapping of a video, which takes 20 us, serves the batch; a picture in a table is the sample's own.
+                if key not in held or shown.info.codec == FRAMES_CODEC:
+                    held[key] = camera.payload(place, shown)
+                field, content = held[key]
                 fields |= {f"{camera.name}.frames": to_npy(shown.frames), field: content}
                 if image_field is None:
                     image_field, size = field, (shown.info.height, shown.info.width)
@@ -326,7 +409,6 @@ class LeRobotDataset(IndexedDataset):
                 offsets,
                 episodes=self._episodes,
                 videos=self.videos,
-                frames=self._frames,
                 tolerance_s=tolerance_s,
             )
         return TableCamera(

@@ -216,20 +216,19 @@ class Places:
         """Number of frames of each selected episode, int64 [n]."""
         return np.diff(self._firsts)
 
-    def of(self, index: int) -> Place:
-        """Return the location of the sample with this index."""
-        at = int(np.searchsorted(self._firsts, index, side="right")) - 1
-        episode = int(self.taken[at])
-        start = int(self._episodes.first_rows[episode])
-        row = start + index - int(self._firsts[at])
-        stop = start + int(self._episodes.lengths[episode])
-        number = int(self._episodes.numbers[episode])
-        return Place(episode, number, int(self._table_of[at]), row, start, stop)
+    def of(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Place]:
+        """Return the locations of the samples with these indices."""
+        at = np.searchsorted(self._firsts, indices, side="right") - 1
+        chosen, episodes = self.taken[at], self._episodes
+        starts, numbers = episodes.first_rows[chosen], episodes.numbers[chosen]
+        rows, stops = starts + indices - self._firsts[at], starts + episodes.lengths[chosen]
+        columns = (chosen, numbers, self._table_of[at], rows, starts, stops)
+        return list(map(Place._make, np.stack(columns, axis=1).tolist()))
 
     def first_of(self, number: int) -> Place:
         """Return the location of the first frame of the episode with this number, which must be a selected one."""
         at = int(np.searchsorted(self._episodes.numbers[self.taken], number))
-        return self.of(int(self._firsts[at]))
+        return self.of([int(self._firsts[at])])[0]
 
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episode number of each sample, int64 [n]."""

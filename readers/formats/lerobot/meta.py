@@ -1,5 +1,6 @@
 """meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
 
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -64,6 +65,7 @@ class Info:
         data_path: Template of the names of tables.
         video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
+        unread: For each feature that is left out because its type is not known, its name and type as stored.
     """
 
     version: str
@@ -72,6 +74,7 @@ class Info:
     data_path: str
     video_path: str
     splits: Mapping[str, range]
+    unread: Mapping[str, str]
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -171,10 +174,12 @@ class _Feature(msgspec.Struct):
 
 
 def _info(stored: _Info) -> Info:
-    features = {
-        name: _feature(name, to_struct(one, _Feature, f"the feature {name!r}"))
+    declared = {
+        name: to_struct(one, _Feature, f"the feature {name!r}")
         for name, one in stored.features.items()
     }
+    features = {name: _feature(name, one) for name, one in declared.items() if _is_known(one)}
+    unread = {name: one.dtype for name, one in declared.items() if not _is_known(one)}
     for name in (TIME, FRAME, EPISODE):
         if name not in features or features[name].kind != "number" or features[name].shape:
             raise ValueError(f"features must have {name!r}, a number")
@@ -184,10 +189,16 @@ def _info(stored: _Info) -> Info:
         raise ValueError("video_path is missing")
     splits = {name: _split(name, one) for name, one in (stored.splits or {}).items()}
     version, data_path = stored.codebase_version, stored.data_path
-    info = Info(version, stored.fps, features, data_path, video_path, splits)
+    info = Info(version, stored.fps, features, data_path, video_path, splits, unread)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info
+
+
+def _is_known(stored: _Feature) -> bool:
+    """Return whether values of a feature are read; lists of texts and lerobot's "language" are not, for example."""
+    is_text = stored.dtype == "string" and math.prod(stored.shape) == 1
+    return is_text or stored.dtype in (*_NUMBERS, "video", "image")
 
 
 def _feature(name: str, stored: _Feature) -> Feature:
@@ -204,8 +215,6 @@ def _feature(name: str, stored: _Feature) -> Feature:
         return Feature(name, kind, "", size, is_depth)
     if dtype == "string":
         return Feature(name, "text", "", ())
-    if dtype not in _NUMBERS:
-        raise ValueError(f"the dtype of {name!r} is {dtype!r}, which is not known")
     return Feature(name, "number", dtype, () if shape == (1,) else shape)
 
 

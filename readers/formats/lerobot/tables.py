@@ -1,8 +1,9 @@
 """Tables of a LeRobot dataset, read as NumPy arrays; decoded row groups are cached."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -135,60 +136,69 @@ class Frames:
         tables: The tables that hold the frames.
         features: The features to read.
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
+        conversions: For each feature whose values are converted, by name, a function from the stored values [rows, *shape]
+            to the converted ones; it is called once per row group.
     """
 
     def __init__(
-        self, tables: Sequence[Table], features: Sequence[Feature], decoded_bytes: int
+        self,
+        tables: Sequence[Table],
+        features: Sequence[Feature],
+        decoded_bytes: int,
+        conversions: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = MappingProxyType({}),
     ) -> None:
         self._tables, self._features = tables, {one.name: one for one in features}
-        self._decoded_bytes = decoded_bytes
-        self._starts = [np.concatenate([[0], np.cumsum(one.rows)]) for one in tables]
+        self._decoded_bytes, self._conversions = decoded_bytes, conversions
+        self._groups = [
+            (n, group) for n, one in enumerate(tables) for group in range(len(one.rows))
+        ]
+        sizes = [np.empty(0, np.int64), *(one.rows for one in tables)]
+        # The first row of each group, and of each table, among the rows of all tables.
+        self._starts = np.cumsum([0, *np.concatenate(sizes).tolist()])
+        self._bases = np.cumsum([0, *(int(one.rows.sum()) for one in tables)])
         self._live = _ProcessState(decoded_bytes)
 
-    def values(self, table: int, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values of one feature for some frames.
+    def locate(
+        self, tables: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the row groups of some rows, counted over all tables, and the rows in these groups.
 
         Args:
-            table: Index of the table.
-            name: Name of the feature.
-            rows: Rows of the frames in the table, int64 [T], in any order and possibly repeated.
+            tables: Index of each row's table, int64 of a shape that broadcasts with that of `rows`.
+            rows: Rows in their tables, int64 of any shape.
 
         Returns:
-            Array [T, *shape]; for text an object array of str.
+            Two arrays of the shape of `rows`, int64.
+        """
+        rows = rows + self._bases[tables]
+        groups = np.searchsorted(self._starts, rows, side="right") - 1
+        return groups, rows - self._starts[groups]
+
+    def group(self, number: int) -> "RowGroup":
+        """Return the decoded values of a row group, counted over all tables.
 
         Raises:
             SourceError: The values cannot be read.
             OSError: The file was removed or has changed.
         """
-        starts = self._starts[table]
-        groups = np.searchsorted(starts, rows, side="right") - 1
-        first = int(groups[0])
-        if (groups == first).all():
-            return self._group(table, first).take(name, rows - starts[first])
-        feature = self._features[name]
-        values = np.empty((len(rows), *feature.shape), feature.dtype or object)
-        for group in np.unique(groups).tolist():
-            here = groups == group
-            values[here] = self._group(table, group).take(name, rows[here] - starts[group])
-        return values
+        live = self._process_state()
+        return live.groups.get(number, lambda: self._read(live, *self._groups[number]))
 
     def whole(self, table: int, name: str) -> NDArray[Any]:
-        """Return the values of one feature for all rows of a table, without caching them."""
+        """Return the stored values of one feature for all rows of a table, without caching them."""
         feature, one = self._features[name], self._tables[table]
         parts = [to_array(group.column(name), feature, one.name) for group in one.groups([name])]
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
 
-    def _group(self, table: int, group: int) -> "_Arrays":
-        live = self._process_state()
-        return live.arrays.get((table, group), lambda: self._read(live, table, group))
-
-    def _read(self, live: "_ProcessState", table: int, group: int) -> "_Arrays":
+    def _read(self, live: "_ProcessState", table: int, group: int) -> "RowGroup":
         one = self._tables[table]
         footer = live.footers.get(table, one.footer)
         read = one.read(group, list(self._features), footer)
-        arrays = _Arrays()
+        arrays = RowGroup()
         for name, feature in self._features.items():
-            arrays[name], gaps = to_array_with_gaps(read.column(name), feature, one.name)
+            values, gaps = to_array_with_gaps(read.column(name), feature, one.name)
+            convert = self._conversions.get(name)
+            arrays[name] = values if convert is None else convert(values)
             if gaps is not None:
                 arrays.gaps[name] = gaps
         return arrays
@@ -206,10 +216,10 @@ class _ProcessState:
     def __init__(self, decoded_bytes: int) -> None:
         self.pid = os.getpid()
         self.footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
-        self.arrays: Recent[_Arrays] = Recent(decoded_bytes)
+        self.groups: Recent[RowGroup] = Recent(decoded_bytes)
 
 
-class _Arrays(dict[str, NDArray[Any]]):
+class RowGroup(dict[str, NDArray[Any]]):
     """The decoded features of a row group, by name.
 
     Attributes:
@@ -220,16 +230,15 @@ class _Arrays(dict[str, NDArray[Any]]):
         super().__init__()
         self.gaps: dict[str, NDArray[np.bool_]] = {}
 
-    def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values of one feature for some rows of the row group.
+    def take(self, name: str, rows: int | NDArray[np.int64]) -> Any:
+        """Return the values of one feature for some rows of the row group, or its value for one row.
 
         Raises:
             SourceError: A value is null.
         """
         if name in self.gaps and self.gaps[name][rows].any():
             raise SourceError(f"a row of its window has no {name!r}")
-        values: NDArray[Any] = self[name][rows]
-        return values
+        return self[name][rows]
 
     @property
     def nbytes(self) -> int:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.lerobot.episodes import Place
+from readers.formats.lerobot.frame_batch import FrameBatch
 from readers.formats.lerobot.meta import EPISODE, FRAME, Feature, Info
-from readers.formats.lerobot.tables import Frames, Table, to_array
-from readers.sample import Payload, SourceError
+from readers.formats.lerobot.tables import Table, to_array
+from readers.sample import FieldTypes, Payload, SourceError
 
 DeltaTimestamps = Mapping[str, Sequence[float]]
 """Offsets from the current frame in seconds, by feature name."""
@@ -75,24 +75,6 @@ def _offsets(
     return offsets.astype(np.int64)
 
 
-def clamp_rows(
-    row: int, start: int, stop: int, offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the rows at given offsets from a row, clamped to the episode.
-
-    Args:
-        row: Row of the current frame, start <= row < stop.
-        start: First row of the episode.
-        stop: Row after the last row of the episode.
-        offsets: Offsets from the current row, int64 [T].
-
-    Returns:
-        The clamped rows, int64 [T]; and bool [T], true for rows that lay outside the episode.
-    """
-    rows = row + offsets
-    return np.clip(rows, start, stop - 1), (rows < start) | (rows >= stop)
-
-
 def to_npy(values: NDArray[Any]) -> bytes:
     """Return an array as the bytes of an .npy file."""
     return _header(values.dtype.str, values.shape) + values.tobytes()
@@ -110,9 +92,10 @@ def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
-def to_text(values: NDArray[Any], *, single: bool) -> bytes:
-    """Return texts as the bytes of a field: the first one if `single` is true, otherwise a JSON list of all."""
-    return (values[0] if single else json.dumps(values.tolist(), ensure_ascii=False)).encode()
+def to_text(values: str | NDArray[Any]) -> bytes:
+    """Return a text, or the texts of an array as a JSON list, as the bytes of a field."""
+    text = values if isinstance(values, str) else json.dumps(values.tolist(), ensure_ascii=False)
+    return text.encode()
 
 
 def picture_ending(picture: Payload) -> str:
@@ -168,65 +151,65 @@ class Values:
     """Makes the fields of samples from the values of frames.
 
     Args:
-        frames: Reads values of frames in the tables.
         info: Content of meta/info.json with the features.
         tables: Names of the tables, for errors.
         offsets: Offsets, in frames, of the values that belong to a sample, int64 [T], by feature name.
         texts: Texts by number, for the keys "task" and "subtask"; see `read_all_texts`.
+        types: dtype and shape of each field of numbers, by its name.
     """
 
     def __init__(
         self,
-        frames: Frames,
         info: Info,
         tables: Sequence[str],
         offsets: Mapping[str, NDArray[np.int64]],
         texts: Mapping[str, Mapping[int, str]],
+        types: FieldTypes,
     ) -> None:
-        self._frames, self._features, self._tables = frames, info.features, tables
-        self._offsets, self._texts = offsets, texts
+        self._tables, self._texts = tables, texts
+        headers = {name: _header(np.dtype(one).str, shape) for name, (one, shape) in types.items()}
+        self._features = [
+            (name, headers.get(name), offsets.get(name))
+            for name, one in info.features.items()
+            if not one.is_camera
+        ]
+        self._pads = [
+            (f"{name}_is_pad", headers[f"{name}_is_pad"], own) for name, own in offsets.items()
+        ]
 
-    def read(self, place: Place) -> dict[str, Payload]:
-        """Return the fields of a sample without pictures, tasks and subtasks.
+    def read(self, batch: FrameBatch, number: int) -> tuple[dict[str, Payload], int]:
+        """Return the fields of a sample without pictures, and the number of its task, -1 without tasks.
+
+        Args:
+            batch: The samples.
+            number: The sample's number in the batch.
 
         Raises:
-            SourceError: The row cannot be read, or states another episode or frame.
+            SourceError: A row cannot be read, or states another episode or frame, or the number of a task or subtask has
+                no text.
             OSError: The file was removed or has changed.
         """
-        numbers = [self._at(place, name) for name in (EPISODE, FRAME)]
+        place, (group, row) = batch.places[number], batch.current(number)
+        numbers = [int(group.take(name, row)) for name in (EPISODE, FRAME)]
         if numbers != [place.number, place.row - place.start]:
             raise SourceError(
                 f"its row in {self._tables[place.table]} says episode {numbers[0]}, frame {numbers[1]}: meta/episodes "
                 "and the table disagree, write the dataset again"
             )
         fields: dict[str, Payload] = {}
-        for name, feature in self._features.items():
-            offsets = self._offsets.get(name)
-            rows = np.array([place.row])
-            if offsets is not None:
-                rows, is_pad = clamp_rows(place.row, place.start, place.stop, offsets)
-                fields[f"{name}_is_pad"] = to_npy(is_pad)
-            if feature.is_camera:
-                continue
-            values = self._frames.values(place.table, name, rows)
-            if feature.kind == "text":
-                fields[name] = to_text(values, single=offsets is None)
+        for name, pad_header, own in self._pads:
+            fields[name] = pad_header + batch.window(own).is_pad[number].tobytes()
+        for name, header, offsets in self._features:
+            if offsets is None:
+                values = group.take(name, row)
             else:
-                fields[name] = to_npy(values[0] if offsets is None else values)
-        return fields
-
-    def add_texts(self, fields: dict[str, Payload], place: Place) -> int:
-        """Add the fields ``task`` and ``subtask`` to a sample's fields; return the number of its task, -1 without tasks.
-
-        Raises:
-            SourceError: The number of a task or subtask has no text.
-        """
-        numbers = {word: self._at(place, f"{word}_index") for word in self._texts}
-        for word, number in numbers.items():
-            if number not in self._texts[word]:
-                raise SourceError(f"its {word}_index is {number}, which meta/{word}s.parquet lacks")
-            fields[word] = self._texts[word][number].encode()
-        return numbers.get("task", -1)
-
-    def _at(self, place: Place, name: str) -> int:
-        return int(self._frames.values(place.table, name, np.array([place.row]))[0])
+                values = batch.values(number, name, offsets)
+            fields[name] = header + values.tobytes() if header else to_text(values)
+        for word, texts in self._texts.items():
+            of_text = int(group.take(f"{word}_index", row))
+            if of_text not in texts:
+                raise SourceError(
+                    f"its {word}_index is {of_text}, which meta/{word}s.parquet lacks"
+                )
+            fields[word] = texts[of_text].encode()
+        return fields, int(group.take("task_index", row)) if "task" in self._texts else -1

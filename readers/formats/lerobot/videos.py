@@ -111,35 +111,36 @@ class Videos:
 
     def frames_at(
         self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
-    ) -> tuple[VideoInfo, NDArray[np.int64]]:
-        """Return the frames of a video whose time stamps are nearest to given times.
+    ) -> list[tuple[VideoInfo, NDArray[np.int64]] | VideoError]:
+        """Return the frames of a video whose time stamps are nearest to the given times of several samples.
 
         Args:
             video: Index of the video in `files`.
-            seconds: Times in the video's container, float64 [T], in seconds.
-            tolerance: Largest allowed difference from the time stamp of a frame, float64 [T], in seconds.
+            seconds: Times in the video's container, float64 [n, T], in seconds.
+            tolerance: Largest allowed difference from the time stamp of a frame, float64 [n, T], in seconds.
 
         Returns:
-            The video's metadata; and the indices of the frames in the order of presentation, int64 [T].
-
-        Raises:
-            VideoError: No frame lies within the tolerance of a time, or the file is no readable video.
+            For each sample the video's metadata, and the indices of the frames in the order of presentation, int64 [T]; or
+            an error if the file is no readable video, or no frame lies within the tolerance of one of the sample's times.
         """
         known = self._look(video)
         if isinstance(known, VideoError):
-            raise known
+            return [known] * len(seconds)
         info, shown = known
         behind = np.searchsorted(shown, seconds).clip(1, max(len(shown) - 1, 1))
         behind = np.minimum(behind, len(shown) - 1)
         before = np.maximum(behind - 1, 0)
         nearer = seconds - shown[before] < shown[behind] - seconds
         frames = np.where(nearer, before, behind).astype(np.int64)
-        off = np.abs(shown[frames] - seconds)
-        if (off > tolerance).any():
-            wrong = int(np.argmax(off - tolerance))
-            reason = _no_frame(float(seconds[wrong]), shown, float(tolerance[wrong]))
-            raise VideoError(f"{reason}; {info.damage}" if info.damage else reason)
-        return info, frames
+        off = np.abs(shown[frames] - seconds) - tolerance
+        found: list[tuple[VideoInfo, NDArray[np.int64]] | VideoError] = [
+            (info, one) for one in frames
+        ]
+        for row in np.flatnonzero(~(off <= 0).all(axis=1)).tolist():  # a time may be NaN
+            wrong = int(np.argmax(off[row]))
+            reason = _no_frame(float(seconds[row, wrong]), shown, float(tolerance[row, wrong]))
+            found[row] = VideoError(f"{reason}; {info.damage}" if info.damage else reason)
+        return found
 
     def _look(self, video: int) -> tuple[VideoInfo, NDArray[np.float64]] | VideoError:
         with self._lock:

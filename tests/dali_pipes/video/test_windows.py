@@ -338,10 +338,14 @@ def test_images_that_cannot_be_chosen_are_bad(
         finally:
             choosing.now = False
 
-    def shown(camera: VideoCamera, place: Any) -> Any:
-        if getattr(choosing, "now", False) and place.key == "episode_000000#3":
-            raise OSError(errno.EIO, "the disk does not answer")
-        return real_shown(camera, place)
+    def shown(camera: VideoCamera, batch: Any) -> Any:
+        error = OSError(errno.EIO, "the disk does not answer")
+        fails = [
+            getattr(choosing, "now", False) and place.key == "episode_000000#3"
+            for place in batch.places
+        ]
+        pairs = zip(fails, real_shown(camera, batch), strict=True)
+        return [error if fail else one for fail, one in pairs]
 
     monkeypatch.setattr(Windows, "choose", choose)
     monkeypatch.setattr(VideoCamera, "shown", shown)

@@ -1,5 +1,6 @@
 """LeRobot datasets: what contradicts itself is refused with a sentence, or makes bad samples of its own frames alone."""
 
+import errno
 import io
 import json
 import pickle
@@ -15,7 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from readers import BadSample, Sample, SourceError, open_dataset
+from readers.formats.lerobot.cameras import VideoCamera
 from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.formats.lerobot.tables import Table
+from readers.formats.lerobot.videos import Videos
 from readers.prepare import PrepareError, pack
 from tests.support.damage import overwrite
 from tests.support.lerobot import TOP, WRIST, Robot, change_info
@@ -161,6 +165,11 @@ BAD: list[tuple[Change, list[int], str]] = [
         r"no frame at 0\.1300 s within",
     ),
     (
+        lambda r: change_table(r, TABLE, "timestamp", put(6, float("nan"))),
+        [6],
+        r"no frame at nan s within",
+    ),
+    (
         lambda r: change_table(r, EPISODES, f"videos/{TOP}/from_timestamp", put(1, 0.3)),
         [],
         "",
@@ -290,3 +299,51 @@ def test_frames_are_not_packed(made: Path, tmp_path: Path) -> None:
     """A shard would hold the whole video with every frame."""
     with pytest.raises(PrepareError, match="whose frames no shard holds"):
         pack(str(made), tmp_path / "shards")
+
+
+def test_a_batch_reads_each_row_group_and_maps_each_video_once(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many samples, features and windows need them, and although no row group stays in memory."""
+    deltas = {"action": [-0.4, 0.0, 0.4], TOP: [-0.4, 0.0], "note": [0.0, 0.1]}
+    dataset = open_dataset(made, delta_timestamps=deltas, decoded_bytes=1)
+    groups, videos = [], []
+    real_read, real_payload = Table.read, VideoCamera.payload
+
+    def read(table: Table, group: int, *given: Any) -> Any:
+        groups.append((table.name, group))
+        return real_read(table, group, *given)
+
+    def payload(camera: VideoCamera, *given: Any) -> Any:
+        field, content = real_payload(camera, *given)
+        videos.append((field, len(content)))
+        return field, content
+
+    monkeypatch.setattr(Table, "read", read)
+    monkeypatch.setattr(VideoCamera, "payload", payload)
+    found = dataset.fetch([13, 0, 4, 8, 7, 0])
+
+    assert all(isinstance(one, Sample) for one in found)
+    assert len(groups) == len(set(groups)) == 4  # of four rows: 8 rows in one table, 6 in the other
+    assert len(videos) == len(set(videos)) == 4  # two cameras with two videos each
+
+
+def test_an_index_that_cannot_be_read_is_transient(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The samples of that video are bad for now, and those of other videos are sound."""
+    real = Videos.frames_at
+
+    def frames_at(videos: Videos, video: int, *given: Any) -> Any:
+        if videos.files.name(video).endswith("file-001.mp4"):
+            raise OSError(errno.EIO, "the disk does not answer")
+        return real(videos, video, *given)
+
+    monkeypatch.setattr(Videos, "frames_at", frames_at)
+    found = open_dataset(made).fetch(range(14))
+
+    bad = [one for one in found if isinstance(one, BadSample)]
+    assert [one.index for one in bad] == [*range(8, 14)]
+    assert {(one.transient, one.reason) for one in bad} == {
+        (True, "a file cannot be read: the disk does not answer")
+    }
