@@ -23,6 +23,7 @@ from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
 from dali_pipes.video.packets import Part, overlapping_clips
+from dali_pipes.video.source import NO_CAMERA
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from readers import BadSample
@@ -91,6 +92,8 @@ class ClipRenderer:
                     pictures = shared[place].take(number) if place in shared else None
                     decoded = pictures or self._decode(fetched, of_row, part, frames, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
+                absent = np.flatnonzero(fetched.frames[of_row] == NO_CAMERA)
+                canvases.blacken(row, fetched.draws, of_row, absent.tolist())
                 if held:
                     fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
                 return fetched, NO_TARGETS
