@@ -252,7 +252,10 @@ class ComposedClips:
                     f"the dataset mixes clips with {name}={values}, which make no batch together; make all "
                     "Clips with one value"
                 )
-        self.on_damaged_video, self.cameras = parts[0].on_damaged_video, _all_cameras(dataset, parts)
+        self.on_damaged_video, self.cameras = (
+            parts[0].on_damaged_video,
+            _all_cameras(dataset, parts),
+        )
         stops = [columns.stop for columns in self.cameras.values()]
         self.num_frames = max(stops, default=parts[0].num_frames)
         places = np.arange(self.num_frames)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -156,10 +156,14 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Texts of the tasks, by task number; empty if the numbers do not count from 0."""
+        """Texts of the tasks, by task number; ``(no task 3)`` for a number without a text; empty without tasks."""
         texts = self._texts.get("task", {})
-        counted = range(len(texts))
-        return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
+        return tuple(texts.get(n, f"(no task {n})") for n in range(max(texts, default=-1) + 1))
+
+    @property
+    def numbered_texts(self) -> Mapping[str, Mapping[int, str]]:
+        """Texts by number, for ``task_index`` and ``subtask_index`` as far as the dataset has them."""
+        return {f"{word}_index": texts for word, texts in self._texts.items()}
 
     @property
     def field_types(self) -> FieldTypes:
