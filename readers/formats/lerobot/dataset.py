@@ -15,7 +15,7 @@ from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
-from readers.formats.lerobot.meta import Info, read_info, root_of
+from readers.formats.lerobot.meta import Info, read_info, renamed, root_of
 from readers.formats.lerobot.tables import Frames
 from readers.formats.lerobot.values import (
     DeltaTimestamps,
@@ -73,6 +73,8 @@ class LeRobotDataset(IndexedDataset):
         cameras: Names of the picture features to take, or one name; None for all.
         delta_timestamps: Offsets from the current frame in seconds, multiples of 1 / fps, by feature name. Features without
             an entry have only the value of the current frame.
+        rename: New names of features by stored name, so that datasets of a mixture share them; `cameras` and
+            `delta_timestamps` take the new names.
         tolerance_s: Largest allowed difference in seconds, of an offset from a multiple of 1 / fps and of a frame's time
             stamp from that of its picture in the video.
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
@@ -106,12 +108,13 @@ class LeRobotDataset(IndexedDataset):
         episodes: Iterable[int] | None = None,
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
+        rename: Mapping[str, str] | None = None,
         tolerance_s: float = 1e-4,
         decoded_bytes: int = 256 << 20,
     ) -> None:
         require("pyarrow.parquet", extra="arrow")
         self.root = root_of(root)
-        self.info = read_info(self.root)
+        self.info = renamed(read_info(self.root), rename or {})
         self.cameras = _cameras(cameras, self.info)
         features = [one for one in self.info.features.values() if not one.is_camera]
         known = [*(one.name for one in features), *self.cameras]
@@ -133,6 +136,7 @@ class LeRobotDataset(IndexedDataset):
             "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
+            "rename": rename,
             "tolerance_s": tolerance_s,
             "decoded_bytes": decoded_bytes,
         }
