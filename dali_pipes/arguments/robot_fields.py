@@ -8,8 +8,8 @@ import torch
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.samples.fields import Field, read_untyped
+from dali_pipes.video.source import robots_of
 from readers import Dataset
-from readers.datasets.origin import sources_of
 from readers.formats.lerobot.dataset import LeRobotDataset
 
 
@@ -25,7 +25,7 @@ def with_robot_fields(
     Raises:
         LoaderError: A field that is given by name only has several types or shapes, or some datasets lack it.
     """
-    robots = [one for one in sources_of(dataset) if isinstance(one, LeRobotDataset)]
+    robots = robots_of(dataset)
     if len(robots) < 2 or isinstance(given, str) or not isinstance(given, Iterable):
         return given
     ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, read_untyped)
@@ -34,15 +34,18 @@ def with_robot_fields(
 
 def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
     """Return how to read a field of some LeRobot datasets; see `with_robot_fields`."""
+    if way is not read_untyped:
+        return way
     texts = [one.numbered_texts.get(name) for one in robots]
     if any(one != texts[0] for one in texts):
         raise LoaderError(
-            f"the field {name!r} has numbers that stand for other texts in each dataset: take the field "
-            f'{name.removesuffix("_index")!r}, or the labels of mix(..., labels="offset")'
+            f"the numbers in the field {name!r} mean different texts in different datasets: take the texts, "
+            f"{name.removesuffix('_index')!r}, or declare the field, as in fields={{{name!r}: Field(np.ndarray, "
+            "dtype=torch.int64, shape=())}, and tell the datasets apart with batch.dataset_index"
         )
     types = [(one, _type_of(one, name)) for one in robots]
     kinds = {kind for _, kind in types}
-    if way is not read_untyped or len(kinds) == 1:
+    if len(kinds) == 1:
         return way
     camera = name.removesuffix("_is_pad")
     of_camera = {kind for one, kind in types if camera in one.cameras}
@@ -53,8 +56,8 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
         for one, kind in types
     ]
     raise LoaderError(
-        f"the field {name!r} is {', '.join(shown)}, and a batch needs one type: leave it out of fields=, "
-        f"{_advice(name, kinds)}"
+        f"the field {name!r} is {', '.join(shown)}, and a batch needs one type: leave it out of fields=, give "
+        f"delta_timestamps of one length, or declare it: fields={{{name!r}: Field({_arguments(kinds)})}}"
     )
 
 
@@ -65,15 +68,14 @@ def _type_of(robot: LeRobotDataset, name: str) -> tuple[str, tuple[int, ...]] | 
     return ("text", ()) if is_text else robot.field_types.get(name)
 
 
-def _advice(name: str, kinds: Collection[tuple[str, tuple[int, ...]] | None]) -> str:
-    """Return how to declare a field of several types, as part of a sentence."""
+def _arguments(kinds: Collection[tuple[str, tuple[int, ...]] | None]) -> str:
+    """Return the arguments of a Field that makes one type of several, as a text."""
     dtypes, shapes = zip(*filter(None, kinds), strict=True)
+    if set(dtypes) == {"text"}:
+        return 'str, default=""'
     if "text" in dtypes or len(set(map(len, shapes))) > 1:
-        return f"or give a function that returns one type: fields={{{name!r}: Field(function)}}"
+        return "function"
     shape = tuple(map(max, zip(*shapes, strict=True)))
     dtype = dtypes[0] if len(set(dtypes)) == 1 else "float32"
     options = ", pad=0" * (len(set(shapes)) > 1) + f", default=np.zeros({shape})" * (None in kinds)
-    return (
-        f"give delta_timestamps of one length, or declare one shape: fields={{{name!r}: Field(np.ndarray, "
-        f"dtype=torch.{dtype}, shape={shape}{options})}}"
-    )
+    return f"np.ndarray, dtype=torch.{dtype}, shape={shape}{options}"

@@ -179,6 +179,11 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
     return None
 
 
+def robots_of(dataset: Dataset) -> list[LeRobotDataset]:
+    """Return the LeRobot datasets that read the samples of a selection or mixture, each once."""
+    return [one for one in sources_of(dataset) if isinstance(one, LeRobotDataset)]
+
+
 def clip_seconds(
     clips: ClipSource, indices: NDArray[np.int64], frames: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -252,10 +257,8 @@ class ComposedClips:
                     f"the dataset mixes clips with {name}={values}, which make no batch together; make all "
                     "Clips with one value"
                 )
-        self.on_damaged_video, self.cameras = (
-            parts[0].on_damaged_video,
-            _all_cameras(dataset, parts),
-        )
+        self.on_damaged_video = parts[0].on_damaged_video
+        self.cameras = _all_cameras(dataset, parts)
         stops = [columns.stop for columns in self.cameras.values()]
         self.num_frames = max(stops, default=parts[0].num_frames)
         places = np.arange(self.num_frames)
@@ -323,7 +326,7 @@ def _all_cameras(dataset: Subset | Mixture, parts: list[ClipSource]) -> dict[str
         for name, columns in part.cameras.items():
             count = columns.stop - columns.start
             if counts.setdefault(name, count) != count:
-                robots = [one for one in sources_of(dataset) if isinstance(one, LeRobotDataset)]
+                robots = robots_of(dataset)
                 given = [f"{n} in {one.root}" for one in robots if (n := one.num_frames.get(name))]
                 raise LoaderError(
                     f"the pictures of {name} in a sample are {', '.join(given)}, which make no batch together: give "
