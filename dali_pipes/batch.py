@@ -170,6 +170,8 @@ class Batch:
             for name, value in named.items()
             if value is not None and name not in left_out
         }
+        if self.camera_columns:
+            entries["camera_mask"] = self.camera_mask
         return {**entries, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:

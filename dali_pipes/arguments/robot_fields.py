@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.samples.fields import Field, read_untyped
+from dali_pipes.samples.fields import Field, read_untyped, ways_of
 from dali_pipes.video.source import robots_of
 from readers import Dataset
 from readers.formats.lerobot.dataset import LeRobotDataset
@@ -28,8 +28,7 @@ def with_robot_fields(
     robots = robots_of(dataset)
     if len(robots) < 2 or isinstance(given, str) or not isinstance(given, Iterable):
         return given
-    ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, read_untyped)
-    return {name: _way(name, way, robots) for name, way in ways.items()}
+    return {name: _way(name, way, robots) for name, way in ways_of(given).items()}
 
 
 def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:

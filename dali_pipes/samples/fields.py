@@ -183,7 +183,7 @@ def as_reader(
     """Return the reader for the loader's argument `fields`.
 
     Args:
-        given: Names, or a dictionary from names to Field or to an argument of Field; None for no fields.
+        given: Names, or a dictionary from names to Field, to an argument of Field, or to None; None for no fields.
         types: The dataset's types of fields, used for fields that are given by name only.
 
     Raises:
@@ -195,9 +195,15 @@ def as_reader(
         raise LoaderError(
             f'fields={given!r} is not allowed; give names, such as ["caption"], or a dictionary'
         )
-    ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, read_untyped)
+    ways = ways_of(given)
     require_batch_names("fields", ways)
     return FieldReader({name: _as_field(name, way, types or {}) for name, way in ways.items()})
+
+
+def ways_of(given: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return for each name how to read the field, `read_untyped` for one that is given by name only, or with None."""
+    ways = given if isinstance(given, Mapping) else dict.fromkeys(given)
+    return {name: read_untyped if way is None else way for name, way in ways.items()}
 
 
 def read_untyped(data: bytes) -> Any:

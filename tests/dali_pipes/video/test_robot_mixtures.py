@@ -79,7 +79,7 @@ def test_a_batch_has_the_cameras_of_all_datasets(roots: dict[str, Path]) -> None
     for batch in batches:
         assert batch.frames is not None
         assert batch.seconds is not None
-        mask = batch.camera_mask
+        mask = batch["camera_mask"]
         for row, index in enumerate(batch.indices.tolist()):
             number = int(index >= len(mixture.datasets[0]))
             own, others = columns[number], sorted({*range(6)} - {*columns[number]})
@@ -188,10 +188,12 @@ def test_declared_fields_are_filled_up(roots: dict[str, Path]) -> None:
     fields = {
         "action": Field(np.ndarray, dtype=torch.float32, shape=(3, 5), pad=-1),
         "effort": Field(np.ndarray, dtype=torch.float64, shape=(), default=np.zeros(())),
+        "action_is_pad": None,
     }
     [batch] = load(both(roots, "wide", "hand"), fields=fields, batch_size=18)
     is_hand = batch["dataset_index"] == 1
 
+    assert batch["action_is_pad"].shape == (18, 3)
     assert torch.equal((batch["action"][..., 3:] == -1).all(2).all(1), is_hand)
     assert not batch["effort"][is_hand].any()
     assert batch["effort"][~is_hand].any()
