@@ -19,7 +19,7 @@ class Batch:
     B is `batch_size`, except for the last batch with last_batch="partial" and for batches that lost samples with
     on_bad_sample="skip"; then B may be smaller, down to 0.
 
-    Everything except `indices`, `keys`, `valid` and the data of frames is on the loader's device. On a GPU it is ready
+    Everything except `indices`, `dataset_index`, `keys`, `valid` and the data of frames is on the loader's device. On a GPU it is ready
     for the stream that was current in `next()`; see `record_stream` for other streams. Boxes, masks and keypoints
     belong to `images` and are moved by the recipe. Each is None if no sample of the batch has any. If only some have,
     the others have 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 everywhere.
@@ -46,9 +46,10 @@ class Batch:
             mixes no images. Where flip_pairs exchanges rows (without labels), row k of the list belongs to the partner of k.
         keypoint_labels: B int64 [Ni]; -1 if the data has no label.
         frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, from 0 in presentation order; a
-            damaged frame has the number of its replacement. None if samples are images; so are `seconds`, `videos` and
-            `video_numbers`.
-        seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the first frame of the video.
+            damaged frame has the number of its replacement, and -1 stands for a camera that the sample's dataset lacks. None
+            if samples are images; so are `seconds`, `videos` and `video_numbers`.
+        seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the first frame of the video;
+            0 for a camera that the sample's dataset lacks.
         videos: The keys of the videos, for people; two videos may share a key.
         video_numbers: int64 [B] on the CPU: a number for each video; all clips of one sample of the dataset of videos share it.
         fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
@@ -56,6 +57,7 @@ class Batch:
             each, and the maps, float32 [B, 1 or 2, H, W].
         camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see `cameras`.
         box_params: The form of `boxes`; None if there are none.
+        dataset_index: int64 [B] on the CPU: for a mixture, the position of each sample's dataset among `Mixture.datasets`; else None.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -85,6 +87,7 @@ class Batch:
     fields: Mapping[str, torch.Tensor | list[Any]] = field(default_factory=dict)
     camera_columns: Mapping[str, slice] = field(default_factory=dict)
     box_params: BoxParams | None = None
+    dataset_index: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -99,8 +102,19 @@ class Batch:
 
     @property
     def cameras(self) -> dict[str, torch.Tensor]:
-        """The pictures of each camera, [B, T, 3, H, W], as parts of `images`; empty if the data names no cameras."""
+        """The pictures of each camera, [B, T, 3, H, W], as parts of `images`; empty if the data names no cameras.
+
+        They are black before the recipe's batch stage where `camera_mask` is False.
+        """
         return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
+
+    @property
+    def camera_mask(self) -> dict[str, torch.Tensor]:
+        """For each camera, which samples have it: bool [B] on the CPU, False if the sample's dataset lacks the camera."""
+        if self.frames is None:
+            return {}
+        frames, columns = self.frames, self.camera_columns
+        return {name: (frames[:, own] >= 0).all(1) for name, own in columns.items()}
 
     def bounding_boxes(self) -> list[Any] | None:
         """Return `boxes` as `torchvision.tv_tensors.BoundingBoxes`, one per sample; None without boxes.
@@ -156,6 +170,8 @@ class Batch:
             for name, value in named.items()
             if value is not None and name not in left_out
         }
+        if self.camera_columns:
+            entries["camera_mask"] = self.camera_mask
         return {**entries, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:

@@ -125,7 +125,8 @@ class Loader:
             unless the process is bound to some of the cores.
         fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, read as text (``json``
             as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to its first argument:
-            ``{"caption": str, "meta": "json", "tokens": tokenize}``. A sample with an unreadable field is bad.
+            ``{"caption": str, "meta": "json", "tokens": tokenize}``; None stands for the name alone. A sample with an
+            unreadable field is bad.
         workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
             They need decoder="cpu", and data and a recipe that can be pickled, with paths or URLs that those machines
             can reach.

@@ -85,12 +85,14 @@ def require_there(
     """
     if is_stream(dataset) or not (fields or images.fields or maps):
         return
-    for part in getattr(dataset, "datasets", (dataset,)):
+    parts = getattr(dataset, "datasets", (dataset,))
+    for number, part in enumerate(parts):
         faults = (_find_fault(sample, fields, images, maps) for sample in probed_samples(part))
         first = next(faults, "")
         if first and all(faults):  # stops at the first sample that has everything
+            where = f"dataset {number} of the mixture: " * (len(parts) > 1)
             raise LoaderError(
-                f"{first}; the same or another fault is in all samples that were looked at: give fields that they have"
+                f"{where}{first}; the same or another fault is in all samples that were looked at: give fields that they have"
             )
 
 

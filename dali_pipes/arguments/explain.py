@@ -13,7 +13,7 @@ from dali_pipes.state import describe_dataset, shown_sizes, steps_of
 from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import MultiScale
-from dali_pipes.video.source import ClipSource
+from dali_pipes.video.source import ClipSource, robots_of
 from readers.cores import ranks_of_machine, usable_cores
 from readers.labels.label_vector import described
 from readers.plural import counted
@@ -76,7 +76,11 @@ def _samples(setup: Setup) -> Iterator[str]:
         chosen = ", then ".join(map(repr, views[0].recipe.temporal_operations))
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
         for name, columns in clips.cameras.items():
-            yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
+            without = [
+                str(one.root) for one in robots_of(setup.options.dataset) if name not in one.cameras
+            ]
+            black = f", black for {' and '.join(without)}" * bool(without)
+            yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip{black}"
         yield from (f"videos: {name}: {text}" for name, text in peculiarity_lines(clips.peculiar()))
     if not images.is_usual:
         yield f"images: {images}"

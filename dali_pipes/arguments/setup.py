@@ -13,6 +13,7 @@ from dali_pipes.arguments.loader_options import Options, require_fits_samples
 from dali_pipes.arguments.order import find_order, make_steps, order_in_buckets
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.recipe import find_num_classes, require_boxes, require_fits
+from dali_pipes.arguments.robot_fields import with_robot_fields
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.samples.fields import FieldReader, as_reader
@@ -169,7 +170,8 @@ def _make_fetcher(
 ) -> Fetcher:
     """Return the fetcher, which knows the order of the samples and reads their fields, targets and maps."""
     dataset = options.dataset
-    fields = as_reader(options.fields, getattr(dataset, "field_types", None))
+    given = with_robot_fields(options.fields, dataset)
+    fields = as_reader(given, getattr(dataset, "field_types", None))
     maps = options.images.map_reader()
     for views in variants.views if maps else ():
         check_maps(views.recipes[0], vectors=bool(maps.vectors))

@@ -41,6 +41,7 @@ class Field:
             for ``Execution(helper_process=True)``. An exception that it raises makes the sample a bad one.
         dtype: Type of the tensors; only with arrays, bytes and functions.
         shape: Shape of each sample's tensor; only together with `dtype`.
+        pad: Number that fills up arrays smaller than `shape` at the end of each axis; None refuses them.
         default: The value for a sample without the field, after conversion. Without a default (...) such a sample is
             bad, and data in which no sample has the field raises an error.
 
@@ -58,6 +59,7 @@ class Field:
     dtype: torch.dtype | None = None
     shape: tuple[int, ...] | None = None
     default: Any = ...
+    pad: float | None = None
 
     def __post_init__(self) -> None:
         is_known = callable(self.read) or (isinstance(self.read, str) and self.read in _READERS)
@@ -79,6 +81,10 @@ class Field:
             (
                 self.shape is not None and self.dtype is None,
                 f"Field(shape={self.shape}) lacks a dtype; give dtype=torch.float32",
+            ),
+            (
+                self.pad is not None and self.shape is None,
+                f"Field(pad={self.pad!r}) lacks a shape to fill up; give shape=(...) and dtype",
             ),
             (
                 self.read is bytes and self.dtype is not None and self.shape is None,
@@ -123,6 +129,8 @@ class Field:
             and (tensor.isinf() & torch.as_tensor(value, dtype=torch.float64).isfinite()).any()
         ):
             raise FieldError(f"it holds a number that does not fit {self.dtype}: scale it")
+        if self.pad is not None and self.shape is not None:
+            tensor = _padded(tensor, self.shape, self.pad)
         if self.shape is not None and tuple(tensor.shape) != self.shape:
             raise FieldError(
                 f"it has the shape {list(tensor.shape)}, declared is {list(self.shape)}"
@@ -175,7 +183,7 @@ def as_reader(
     """Return the reader for the loader's argument `fields`.
 
     Args:
-        given: Names, or a dictionary from names to Field or to an argument of Field; None for no fields.
+        given: Names, or a dictionary from names to Field, to an argument of Field, or to None; None for no fields.
         types: The dataset's types of fields, used for fields that are given by name only.
 
     Raises:
@@ -187,9 +195,15 @@ def as_reader(
         raise LoaderError(
             f'fields={given!r} is not allowed; give names, such as ["caption"], or a dictionary'
         )
-    ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, read_untyped)
+    ways = ways_of(given)
     require_batch_names("fields", ways)
     return FieldReader({name: _as_field(name, way, types or {}) for name, way in ways.items()})
+
+
+def ways_of(given: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return for each name how to read the field, `read_untyped` for one that is given by name only, or with None."""
+    ways = given if isinstance(given, Mapping) else dict.fromkeys(given)
+    return {name: read_untyped if way is None else way for name, way in ways.items()}
 
 
 def read_untyped(data: bytes) -> Any:
@@ -223,6 +237,15 @@ def _read(sample: Sample, name: str, field: Field) -> Any:
             f"{missing_field(name, sample.fields)}; for samples without it give Field(default=...)"
         )
     return field.declared(field.default)
+
+
+def _padded(tensor: torch.Tensor, shape: tuple[int, ...], value: float) -> torch.Tensor:
+    """Return a tensor filled up to a shape at the end of each axis; unchanged if it is larger, or has other axes."""
+    if tensor.ndim != len(shape) or any(map(int.__gt__, tensor.shape, shape)):
+        return tensor
+    filled = torch.full(shape, value, dtype=tensor.dtype)
+    filled[tuple(map(slice, tensor.shape))] = tensor
+    return filled
 
 
 def _array(data: bytes) -> torch.Tensor:

@@ -21,6 +21,7 @@ from dali_pipes.video.source import ClipSource
 from gpu_aug import BoxParams, Recipe
 from gpu_aug.targets.soft_labels import missing_labels, soft_labels
 from gpu_aug.upload import upload
+from readers.datasets.mixture import dataset_numbers
 
 
 def batch_of(
@@ -87,6 +88,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     maps = setup.fetcher.targets.maps.collate(
         [one.maps for one in row_targets if one.maps is not None], recipe.fixed_size, device
     )
+    numbers = dataset_numbers(setup.options.dataset, finished.indices[rows])
     targets = collate(row_targets, recipe.fixed_size, device)
     if not row_targets:
         targets = collate_nothing(setup.fetcher.example_targets(), recipe.fixed_size, device)
@@ -99,6 +101,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         views=views,
         fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         box_params=None if targets.get("boxes") is None else recipe.boxes or BoxParams(),
+        dataset_index=None if numbers is None else torch.from_numpy(numbers),
         **clip_columns(finished, rows, setup.fetcher.clips),
         **targets,
     )
@@ -196,7 +199,7 @@ def clip_columns(
     if clips is None:
         return {}
     return {
-        "frames": torch.from_numpy(finished.frames[rows]),
+        "frames": torch.from_numpy(np.maximum(finished.frames[rows], -1)),  # -1 for NO_CAMERA
         "seconds": torch.from_numpy(finished.seconds[rows]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),

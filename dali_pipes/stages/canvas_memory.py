@@ -3,7 +3,7 @@
 import math
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -170,9 +170,15 @@ class Canvases:
         numbers = (self.first + rows) * self.times
         return np.stack([addresses_of(view, numbers) for view in self.views])
 
-    def blacken(self, row: int, draws: Sequence[Draws], drawn_row: int) -> None:
-        """Fill the canvases of a row with zeros."""
-        for frame in range(self.times):
+    def blacken(
+        self,
+        row: int,
+        draws: Sequence[Draws],
+        drawn_row: int,
+        frames: Iterable[int] | None = None,
+    ) -> None:
+        """Fill the canvases of a row's frames with zeros, of all frames if `frames` is None; see `of` for the arguments."""
+        for frame in range(self.times) if frames is None else frames:
             for canvas in self.of(row, draws, drawn_row, frame):
                 canvas.zero_()
 

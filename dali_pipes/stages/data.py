@@ -48,7 +48,8 @@ class Fetched:
         sizes: int64 [n, 2], height and width of the upright images.
         records: The bad samples of each row, in the order of discovery.
         draws: One entry per view; empty until parameters are drawn.
-        frames: int64 [n, T], the frames of each clip in presentation order; T is 0 for images.
+        frames: int64 [n, T], the frames of each clip in presentation order, NO_CAMERA where its dataset lacks a camera; T
+            is 0 for images.
         seconds: float64 [n, T], times of these frames in their video, in seconds.
         values: The further fields of each row; see FieldReader.
     """

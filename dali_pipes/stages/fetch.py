@@ -22,7 +22,7 @@ from dali_pipes.stages.encoded_rows import (
 from dali_pipes.stages.read_located import LocatedReader, ReadImages
 from dali_pipes.stages.read_samples import Row, SampleReader, record_of
 from dali_pipes.steps.schedule import Plan
-from dali_pipes.video.source import clip_seconds
+from dali_pipes.video.source import NOT_FOUND, clip_seconds
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
@@ -170,8 +170,10 @@ class Fetcher(SampleReader):
         """Return rows with their drawn parameters and, for clips, the frames that the draws choose."""
         draws = self._draws(fetched, fetched.sizes)
         chosen, seconds = self._choose_frames(fetched, draws)
-        drawn = replace(fetched, draws=draws, frames=np.maximum(chosen, 0), seconds=seconds)
-        for row in np.flatnonzero((chosen < 0).any(axis=1)).tolist():
+        is_bad = chosen == NOT_FOUND
+        frames = np.where(is_bad, 0, chosen)
+        drawn = replace(fetched, draws=draws, frames=frames, seconds=seconds)
+        for row in np.flatnonzero(is_bad.any(axis=1)).tolist():
             if drawn.data[row] is not None:
                 error = DecodeError(
                     "the images of its clip cannot be chosen: the tables or the video that list them were read for the "

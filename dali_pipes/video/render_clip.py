@@ -21,6 +21,7 @@ from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
 from dali_pipes.video.frame_cache import SharedVideo
 from dali_pipes.video.packets import Part
+from dali_pipes.video.source import NO_CAMERA
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from gpu_aug.resampling.crops import cuts_of
@@ -88,6 +89,8 @@ class ClipRenderer:
                 for part in self._parts(fetched, of_row):
                     decoded = self._decode(fetched, of_row, part, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
+                absent = np.flatnonzero(fetched.frames[of_row] == NO_CAMERA)
+                canvases.blacken(row, fetched.draws, of_row, absent.tolist())
                 if held:
                     fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
                 return fetched, NO_TARGETS

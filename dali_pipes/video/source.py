@@ -16,6 +16,7 @@ from gpu_aug.views import Views
 from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.mixture import Mixture
+from readers.datasets.origin import sources_of
 from readers.formats.lerobot.cameras import Camera, Shown
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.episodes import Place
@@ -23,6 +24,9 @@ from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
 _Rows = NDArray[np.int64]
+
+NOT_FOUND, NO_CAMERA = -1, -2
+"""Stand for the number of a frame that cannot be found (its sample is bad), and of one whose dataset lacks the camera."""
 
 
 class Windows:
@@ -75,11 +79,11 @@ class Windows:
     ) -> NDArray[np.int64]:
         """Return the frames that the dataset chooses, without random numbers."""
         del seed, epoch, identities, speed
-        chosen = np.full((len(indices), self.num_frames), -1)
+        chosen = np.full((len(indices), self.num_frames), NOT_FOUND)
         batch = self._dataset.batch(indices)
         for camera, columns in self._columns:
             for row, shown in enumerate(camera.shown(batch)):
-                # -1 remains: the sample is bad already, or becomes bad later (its tables were evicted and could not be read again).
+                # NOT_FOUND remains: the sample is bad already, or becomes bad later (its tables were evicted and could not be read again).
                 if isinstance(shown, Shown):
                     chosen[row, columns] = shown.frames
         return chosen
@@ -140,8 +144,8 @@ class ClipSource(Protocol):
             speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read, -1 if the frames of a
-            sample cannot be found, which makes it a bad sample.
+            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read, NOT_FOUND if the frames
+            of a sample cannot be found, which makes it a bad sample, and NO_CAMERA where its dataset lacks the camera.
         """
 
     def peculiar(self) -> dict[str, int]:
@@ -174,6 +178,11 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
     return None
 
 
+def robots_of(dataset: Dataset) -> list[LeRobotDataset]:
+    """Return the LeRobot datasets that read the samples of a selection or mixture, each once."""
+    return [one for one in sources_of(dataset) if isinstance(one, LeRobotDataset)]
+
+
 def clip_seconds(
     clips: ClipSource, indices: NDArray[np.int64], frames: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -185,7 +194,7 @@ def clip_seconds(
         frames: int64 [n, T], frame numbers in presentation order.
 
     Returns:
-        float64 [n, T]; 0 for a clip whose videos cannot be read.
+        float64 [n, T]; 0 for a clip whose videos cannot be read, and where the dataset of a clip lacks the camera.
     """
     seconds = np.zeros(frames.shape)
     for row, index in enumerate(indices.tolist()):
@@ -227,24 +236,36 @@ def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) 
 class ComposedClips:
     """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n datasets has the index v * n + d.
 
+    The cameras of a mixture are those of all its datasets, in the order in which they first appear.
+
     Args:
         dataset: A selection, which has one part, or a mixture.
         parts: For each underlying dataset, its clips.
 
     Raises:
-        LoaderError: The clips of the datasets differ in length, or in the handling of damaged videos.
+        LoaderError: The clips of the datasets differ in length, in the handling of damaged videos, or in the number of
+            pictures of a camera; or only some have cameras.
     """
 
     def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
-        for name in ("num_frames", "on_damaged_video", "cameras"):
+        alike = () if all(part.cameras for part in parts) else ("num_frames", "cameras")
+        for name in ("on_damaged_video", *alike):
             values = [getattr(part, name) for part in parts]
             if any(value != values[0] for value in values):
                 raise LoaderError(
                     f"the dataset mixes clips with {name}={values}, which make no batch together; make all "
                     "Clips with one value"
                 )
-        self.num_frames, self.on_damaged_video = parts[0].num_frames, parts[0].on_damaged_video
-        self.cameras = parts[0].cameras
+        self.on_damaged_video = parts[0].on_damaged_video
+        self.cameras = _all_cameras(dataset, parts)
+        stops = [columns.stop for columns in self.cameras.values()]
+        self.num_frames = max(stops, default=parts[0].num_frames)
+        places = np.arange(self.num_frames)
+        # For each underlying dataset, the places of its frames among those of a clip.
+        self._columns = [
+            np.concatenate([places[self.cameras[name]] for name in part.cameras] or [places])
+            for part in parts
+        ]
         self.sizes = set().union(*(part.sizes for part in parts))
         self._dataset, self._parts = dataset, parts
 
@@ -258,17 +279,21 @@ class ComposedClips:
     def parts(self, index: int) -> list[Part]:
         """Return the parts of a clip."""
         [(part, _, own)] = self._by_part(np.array([index]))
+        parts = self._parts[part].parts(int(own[0]))
+        columns = [self._columns[part][one.columns].tolist() for one in parts]
         return [
-            one._replace(video=(part, one.video)) for one in self._parts[part].parts(int(own[0]))
+            one._replace(columns=slice(places[0], places[-1] + 1), video=(part, one.video))
+            for one, places in zip(parts, columns, strict=True)
         ]
 
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Choose the frames of clips, each by the rules of its underlying dataset."""
-        chosen = np.empty((len(indices), self.num_frames), np.int64)
+        chosen = np.full((len(indices), self.num_frames), NO_CAMERA)
         for part, rows, own in self._by_part(indices):
-            chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
+            frames = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
+            chosen[np.ix_(rows, self._columns[part])] = frames
         return chosen
 
     def peculiar(self) -> dict[str, int]:
@@ -287,3 +312,27 @@ class ComposedClips:
         for part in np.unique(of_row).tolist():
             rows = np.flatnonzero(of_row == part)
             yield part, rows, indices[rows] - starts[part]
+
+
+def _all_cameras(dataset: Subset | Mixture, parts: list[ClipSource]) -> dict[str, slice]:
+    """Return for each camera of some underlying datasets the range of its pictures among those of a sample.
+
+    Raises:
+        LoaderError: The datasets have different numbers of pictures of a camera.
+    """
+    counts: dict[str, int] = {}
+    for part in parts:
+        for name, columns in part.cameras.items():
+            count = columns.stop - columns.start
+            if counts.setdefault(name, count) != count:
+                robots = robots_of(dataset)
+                given = [f"{n} in {one.root}" for one in robots if (n := one.num_frames.get(name))]
+                raise LoaderError(
+                    f"the pictures of {name} in a sample are {', '.join(given)}, which make no batch together: give "
+                    "delta_timestamps of one length for it, in multiples of 1 / fps of each dataset"
+                )
+    stops = accumulate(counts.values())
+    return {
+        name: slice(stop - count, stop)
+        for (name, count), stop in zip(counts.items(), stops, strict=True)
+    }

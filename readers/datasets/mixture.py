@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.datasets.dataset import IndexedDataset
+from readers.datasets.dataset import Balanced, IndexedDataset, Subset
 from readers.datasets.located import Located, Reads, merge
 from readers.datasets.origin import Origin, origin_of, sources_of
 from readers.fingerprint import fingerprint_of
@@ -299,6 +299,20 @@ def mix(
         (0.7, 0.3)
     """
     return Mixture(datasets, weights, length=length, names=names, labels=labels)
+
+
+def dataset_numbers(dataset: Dataset, indices: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return for each sample the position of its dataset among `Mixture.datasets`, int64 [n]; None without a mixture.
+
+    Args:
+        dataset: A mixture, a selection of one, or any other dataset.
+        indices: int64 [n], indices in `dataset`.
+    """
+    if isinstance(dataset, Mixture):
+        return np.searchsorted(dataset._starts, indices, side="right") - 1
+    if isinstance(dataset, Subset):
+        return dataset_numbers(dataset.whole, dataset.indices_in_whole(indices))
+    return dataset_numbers(dataset.whole, indices) if isinstance(dataset, Balanced) else None
 
 
 def with_epoch_weights(mixture: Mixture, epoch_weights: EpochWeights) -> Mixture:

@@ -212,6 +212,7 @@ def test_text_that_is_json_is_text_unless_told_otherwise(tmp_path: Path, samples
         ({"read": ["a"]}, r"Field\(read=\['a'\]\) is not known; give str"),
         ({"read": np.ndarray, "shape": (3,)}, "lacks a dtype"),
         ({"read": bytes, "dtype": torch.float32}, "lacks a shape"),
+        ({"read": np.ndarray, "dtype": torch.float32, "pad": 0}, "lacks a shape to fill up"),
     ],
 )
 def test_fields_that_contradict_themselves_are_refused(arguments: Any, said: str) -> None:

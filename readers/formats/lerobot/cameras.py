@@ -173,7 +173,8 @@ class TableCamera(Camera):
         files: Sequence[Location] = [
             Location(f"{root}/{table.name}", table.name, {}) for table in places.tables
         ]
-        options = partial(ParquetDataset, image=self.name, columns=[self.name])
+        self._column = feature.column
+        options = partial(ParquetDataset, image=self._column, columns=[self._column])
         self._table, self._places = options(files, decoded_bytes=decoded_bytes), places
         self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
 
@@ -204,7 +205,7 @@ class TableCamera(Camera):
         """Return the encoded pictures of an episode by their indices in it, a BadSample for one that cannot be read."""
         rows = self._places.in_tables(place.table, place.start + frames)
         samples = self._table.fetch(rows)
-        return [one if isinstance(one, BadSample) else one.fields[self.name] for one in samples]
+        return [one if isinstance(one, BadSample) else one.fields[self._column] for one in samples]
 
 
 def _still_info(num_frames: int, size: tuple[int, int], time_base: Fraction) -> VideoInfo:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from readers.formats.lerobot.frame_batch import (
     ReadError,
     value_or_raise,
 )
-from readers.formats.lerobot.meta import Info, read_info, root_of
+from readers.formats.lerobot.meta import Info, read_info, renamed, root_of
 from readers.formats.lerobot.stats import Normalize, Normalizer, Stats, modes_of, read_stats
 from readers.formats.lerobot.tables import Frames
 from readers.formats.lerobot.values import (
@@ -84,6 +84,8 @@ class LeRobotDataset(IndexedDataset):
             "quantiles"; see `readers.formats.lerobot.stats.Normalizer`. One formula applies to all features of
             floating-point numbers whose names begin with "observation." or "action"; a dictionary such as
             ``{"action": "min_max"}`` names the features. Normalized values are float32.
+        rename: New names of features by stored name, so that datasets of a mixture share them; `cameras` and
+            `delta_timestamps` take the new names.
         tolerance_s: Largest allowed difference in seconds, of an offset from a multiple of 1 / fps and of a frame's time
             stamp from that of its picture in the video.
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
@@ -118,12 +120,13 @@ class LeRobotDataset(IndexedDataset):
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
         normalize: Normalize | None = None,
+        rename: Mapping[str, str] | None = None,
         tolerance_s: float = 1e-4,
         decoded_bytes: int = 256 << 20,
     ) -> None:
         require("pyarrow.parquet", extra="arrow")
         self.root = root_of(root)
-        self.info = read_info(self.root)
+        self.info = renamed(read_info(self.root), rename or {})
         self.cameras = _cameras(cameras, self.info)
         features = [one for one in self.info.features.values() if not one.is_camera]
         known = [*(one.name for one in features), *self.cameras]
@@ -152,6 +155,7 @@ class LeRobotDataset(IndexedDataset):
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
             "normalize": modes or None,
+            "rename": rename,
             "tolerance_s": tolerance_s,
             "decoded_bytes": decoded_bytes,
         }
@@ -177,10 +181,14 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Texts of the tasks, by task number; empty if the numbers do not count from 0."""
+        """Texts of the tasks, by task number; ``(no task 3)`` for a number without a text; empty without tasks."""
         texts = self._texts.get("task", {})
-        counted = range(len(texts))
-        return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
+        return tuple(texts.get(n, f"(no task {n})") for n in range(max(texts, default=-1) + 1))
+
+    @property
+    def numbered_texts(self) -> Mapping[str, Mapping[int, str]]:
+        """Texts by number, for ``task_index`` and ``subtask_index`` as far as the dataset has them."""
+        return {f"{word}_index": texts for word, texts in self._texts.items()}
 
     @property
     def field_types(self) -> FieldTypes:

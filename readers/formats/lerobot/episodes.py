@@ -61,7 +61,7 @@ def read_episodes(root: Path, info: Info) -> Episodes:
     Raises:
         SourceError: There is no episode table, a column is missing, or values contradict each other.
     """
-    cameras = [name for name, one in info.features.items() if one.kind == "video"]
+    cameras = {one.column: name for name, one in info.features.items() if one.kind == "video"}
     columns = [*_OWN, *_DATA]
     for camera in cameras:
         columns += [f"videos/{camera}/{name}" for name in ("chunk_index", "file_index")]
@@ -74,12 +74,12 @@ def read_episodes(root: Path, info: Info) -> Episodes:
     table_of, table_names = _numbered(map(info.data_file, chunks, files))
     names: list[str] = []
     videos = {}
-    for camera in cameras:
+    for camera, shown_name in cameras.items():
         places = (
             stored[f"videos/{camera}/{name}"].tolist() for name in ("chunk_index", "file_index")
         )
         own, own_names = _numbered(map(partial(info.video_file, camera), *places))
-        videos[camera] = own + len(names)
+        videos[shown_name] = own + len(names)
         names += own_names
     return Episodes(
         stored["episode_index"],
@@ -89,7 +89,7 @@ def read_episodes(root: Path, info: Info) -> Episodes:
         _first_rows(stored["dataset_from_index"], stored["length"], table_of),
         tuple(names),
         videos,
-        {camera: stored[f"videos/{camera}/from_timestamp"] for camera in cameras},
+        {name: stored[f"videos/{one}/from_timestamp"] for one, name in cameras.items()},
     )
 
 

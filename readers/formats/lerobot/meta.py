@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ _NUMBERS = (
 )
 TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
 """Features that every dataset has."""
+_FIXED_NAMES = (TIME, FRAME, EPISODE, "task_index", "subtask_index")  # looked up by these names
 
 _MOST_BYTES = 64 << 20  # of info.json that detection reads; such a file has a few kB
 
@@ -35,11 +36,12 @@ class Feature:
     """One column of the frames.
 
     Attributes:
-        name: Key of the feature, such as ``observation.state``.
+        name: Name of the feature, such as ``observation.state``.
         kind: "number", "text", "image" (pictures in the tables) or "video".
         dtype: NumPy's name for the type of the numbers; "" for other kinds.
         shape: Shape of a frame's value, () for a single number; (height, width) of pictures.
         is_depth: Whether the pixels of the pictures are distances.
+        stored_name: Name in the files if `renamed` gave the feature another name, else "".
     """
 
     name: str
@@ -47,6 +49,12 @@ class Feature:
     dtype: str
     shape: tuple[int, ...]
     is_depth: bool = False
+    stored_name: str = ""
+
+    @property
+    def column(self) -> str:
+        """Name of the feature in the files: of its column in tables, and of the folder of its videos."""
+        return self.stored_name or self.name
 
     @property
     def is_camera(self) -> bool:
@@ -93,6 +101,31 @@ class Info:
             "video_key": camera,
         }
         return _filled(self.video_path, values)
+
+
+def renamed(info: Info, names: Mapping[str, str]) -> Info:
+    """Return the description of a dataset whose features have other names.
+
+    Args:
+        info: The description as stored.
+        names: New names by stored name; other features keep their names.
+
+    Raises:
+        SourceError: A stored name is unknown or that of a number that this reader needs, or two features would share a name.
+    """
+    fixed = [name for name in names if name not in info.features or name in _FIXED_NAMES]
+    features = [
+        replace(one, name=names.get(name, name), stored_name=name)
+        for name, one in info.features.items()
+    ]
+    by_name = {one.name: one for one in features}
+    if fixed or len(by_name) < len(features):
+        free = [name for name in info.features if name not in _FIXED_NAMES]
+        raise SourceError(
+            f"rename={dict(names)!r} must give features names that no other feature has: rename some of "
+            f"{', '.join(free)}"
+        )
+    return replace(info, features=by_name)
 
 
 def root_of(given: PathLike) -> Path:

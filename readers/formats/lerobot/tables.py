@@ -122,7 +122,7 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
         return shaped.reshape(num_rows, *feature.shape)
     except (ValueError, TypeError, NotImplementedError, AttributeError) as error:
         raise SourceError(
-            f"column {feature.name!r} of {where} is not {feature.dtype or 'text'} of the shape "
+            f"column {feature.column!r} of {where} is not {feature.dtype or 'text'} of the shape "
             f"{list(feature.shape)} in meta/info.json: {one_line(error)}"
         ) from None
 
@@ -187,16 +187,17 @@ class Frames:
     def whole(self, table: int, name: str) -> NDArray[Any]:
         """Return the stored values of one feature for all rows of a table, without caching them."""
         feature, one = self._features[name], self._tables[table]
-        parts = [to_array(group.column(name), feature, one.name) for group in one.groups([name])]
+        groups = one.groups([feature.column])
+        parts = [to_array(group.column(feature.column), feature, one.name) for group in groups]
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
 
     def _read(self, live: "_ProcessState", table: int, group: int) -> "RowGroup":
         one = self._tables[table]
         footer = live.footers.get(table, one.footer)
-        read = one.read(group, list(self._features), footer)
+        read = one.read(group, [feature.column for feature in self._features.values()], footer)
         arrays = RowGroup()
         for name, feature in self._features.items():
-            values, gaps = to_array_with_gaps(read.column(name), feature, one.name)
+            values, gaps = to_array_with_gaps(read.column(feature.column), feature, one.name)
             convert = self._conversions.get(name)
             arrays[name] = values if convert is None else convert(values)
             if gaps is not None:

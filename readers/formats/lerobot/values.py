@@ -20,6 +20,7 @@ DeltaTimestamps = Mapping[str, Sequence[float]]
 """Offsets from the current frame in seconds, by feature name."""
 _PNG = b"\x89PNG"
 _WORDS = ("task", "subtask")  # what meta/tasks.parquet and meta/subtasks.parquet hold texts of
+_MOST_TEXTS = 1_000_000  # more than any dataset has tasks: `class_names` has an entry for each number below the largest
 _TEXT_COLUMNS = ("__index_level_0__",)  # column name that pandas writes for an index without a name
 
 
@@ -140,6 +141,10 @@ def read_texts(root: Path, word: str) -> dict[int, str]:
     for group in table.groups([number.name, column]):
         numbers = to_array(group.column(number.name), number, name).tolist()
         for key, value in zip(numbers, to_array(group.column(column), text, name), strict=True):
+            if not 0 <= key < _MOST_TEXTS:
+                raise SourceError(
+                    f"{name} of {root} has {word}_index {key}: number its texts from 0 to {_MOST_TEXTS - 1}"
+                )
             if text_of.setdefault(key, value) != value:
                 raise SourceError(
                     f"{name} of {root} has two texts for {word}_index {key}: give each a number of its own"

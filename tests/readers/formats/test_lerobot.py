@@ -22,7 +22,14 @@ from readers.formats.lerobot.tables import Table
 from readers.formats.lerobot.videos import Videos
 from readers.prepare import PrepareError, pack
 from tests.support.damage import overwrite
-from tests.support.lerobot import TOP, WRIST, Robot, change_info
+from tests.support.lerobot import (
+    TOP,
+    WRIST,
+    Robot,
+    change_info,
+    picture_feature,
+    write_tables,
+)
 from tests.support.opening import open_with_warning
 
 TABLE = "data/chunk-000/file-000.parquet"
@@ -138,6 +145,14 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     (lambda _: 0, {"delta_timestamps": {"action": []}}, r"a list of at least one second"),
     (lambda _: 0, {"delta_timestamps": [0.1]}, r"must name seconds by feature, got list"),
     (lambda _: 0, {"tolerance_s": -1.0}, r"tolerance_s must be seconds from 0 on"),
+    (lambda _: 0, {"rename": {"top": TOP}}, r"rename=.*rename some of .*action.*, obs"),
+    (lambda _: 0, {"rename": {TOP: WRIST}}, r"must give features names that no other feature has"),
+    (lambda _: 0, {"rename": {"timestamp": "t"}}, r"no other feature has"),
+    (
+        lambda r: change_table(r, "meta/tasks.parquet", "task_index", put(0, 1_000_000)),
+        {},
+        r"has task_index 1000000: number its texts from 0 to 999999",
+    ),
     (lambda _: 0, {"image": "x"}, r"LeRobot v3\.0 has no option 'image'"),
 ]
 
@@ -255,6 +270,32 @@ def test_little_memory_gives_the_same(made: Path) -> None:
     for other in (little, again):
         assert [fields(one) for one in other.fetch(wanted)] == expected
     assert again.fingerprint == kept.fingerprint != little.take(3).fingerprint
+
+
+@pytest.mark.parametrize("in_tables", [False, True])
+def test_renamed_features(made: Path, tmp_path: Path, in_tables: bool) -> None:
+    """Two cameras change names, and one feature of numbers: all that is read is the same under the new names."""
+    root = made
+    if in_tables:
+        root, robot = tmp_path, Robot()
+        pictures = {name: [f"{name} {n}".encode() for n in range(14)] for name in robot.sizes}
+        cameras = {name: picture_feature(size) for name, size in robot.sizes.items()}
+        write_tables(root, robot.values(), robot.lengths, robot.files, 10, cameras, {}, pictures)
+    names = {TOP: WRIST, WRIST: TOP, "action": "control"}
+    deltas: dict[str, Any] = {TOP: [-0.1, 0.0], "action": [0.0, 0.1]}
+    plain = open_dataset(root, delta_timestamps=deltas)
+    again = open_dataset(
+        root, rename=names, delta_timestamps={names[name]: one for name, one in deltas.items()}
+    )
+    for dataset in (again, pickle.loads(pickle.dumps(again))):
+        assert dataset.cameras == (WRIST, TOP)
+        assert dataset.fingerprint != plain.fingerprint
+        for entry, wanted in zip(dataset.fetch([0, 9]), plain.fetch([0, 9]), strict=True):
+            expected = {
+                re.sub("|".join(names), lambda stored: names[stored[0]], name): content
+                for name, content in fields(wanted).items()
+            }
+            assert fields(entry) == expected
 
 
 def fields(entry: Sample | BadSample) -> dict[str, bytes]:
