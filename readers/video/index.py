@@ -123,7 +123,9 @@ class VideoIndex:
         try:
             return scan_sample(self._dataset, int(self._firsts[video])).found
         except TransientError as error:
-            return VideoError(str(error))
+            failed = VideoError(str(error))
+            failed.__cause__ = error  # by which the sample counts as transient
+            return failed
 
     @cached_property
     def segment_seconds(self) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import msgspec
 
 from readers.formats.text import parse_object, to_struct
 from readers.sample import PathLike, SourceError
+from readers.storage.paths import UrlFolder, is_url, with_path
 from readers.storage.unreadable import OptionalFile, reason_of
 from readers.storage.whole_files import read_head, read_whole
 
@@ -25,6 +26,9 @@ _NUMBERS = (
 )
 TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
 """Features that every dataset has."""
+
+Root = Path | UrlFolder
+"""The folder of a dataset."""
 
 _MOST_BYTES = 64 << 20  # of info.json that detection reads; such a file has a few kB
 
@@ -64,6 +68,7 @@ class Info:
         data_path: Template of the names of tables.
         video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
+        total_episodes: Number of episodes; None if it is not stated.
     """
 
     version: str
@@ -72,6 +77,7 @@ class Info:
     data_path: str
     video_path: str
     splits: Mapping[str, range]
+    total_episodes: int | None = None
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -92,18 +98,22 @@ class Info:
         return _filled(self.video_path, values)
 
 
-def root_of(given: PathLike) -> Path:
-    """Return the absolute folder of a dataset that is given by the folder or by its meta/info.json."""
+def root_of(given: PathLike | UrlFolder) -> Root:
+    """Return the folder, an absolute path or a URL, of a dataset that is given by the folder or by its meta/info.json."""
+    if isinstance(given, UrlFolder):
+        return given
+    if isinstance(given, str) and is_url(given):
+        return UrlFolder(with_path(given, lambda path: path.removesuffix(INFO).rstrip("/")))
     path = Path(given).absolute()
     return path.parent.parent if path.name == "info.json" else path
 
 
-def fits(folder: Path) -> bool:
+def fits(folder: Root) -> bool:
     """Whether meta/info.json of a folder names the version of a LeRobot dataset."""
     return version_of(folder) is not None
 
 
-def version_of(folder: Path) -> str | None:
+def version_of(folder: Root) -> str | None:
     """Return the version of a LeRobot dataset, such as ``v3.0``; None for other folders."""
     path = folder / INFO
     # Other programs also have files of this name.
@@ -113,7 +123,7 @@ def version_of(folder: Path) -> str | None:
     return None
 
 
-def read_info(root: Path) -> Info:
+def read_info(root: Root) -> Info:
     """Return the content of meta/info.json.
 
     Raises:
@@ -132,7 +142,7 @@ def read_info(root: Path) -> Info:
         raise SourceError(f"{path} cannot be used ({error}): write it with lerobot") from None
 
 
-def _require_version(root: Path, version: object) -> None:
+def _require_version(root: Root, version: object) -> None:
     if not isinstance(version, str):
         raise SourceError(
             f"{root / INFO} names no codebase_version: give a LeRobot dataset of version v3.0"
@@ -158,6 +168,7 @@ class _Info(msgspec.Struct):
     data_path: str
     video_path: str | None = None
     splits: dict[str, Any] | None = None
+    total_episodes: int | None = None
 
 
 class _Feature(msgspec.Struct):
@@ -184,7 +195,8 @@ def _info(stored: _Info) -> Info:
         raise ValueError("video_path is missing")
     splits = {name: _split(name, one) for name, one in (stored.splits or {}).items()}
     version, data_path = stored.codebase_version, stored.data_path
-    info = Info(version, stored.fps, features, data_path, video_path, splits)
+    total = stored.total_episodes
+    info = Info(version, stored.fps, features, data_path, video_path, splits, total)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info

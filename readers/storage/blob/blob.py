@@ -42,3 +42,32 @@ class Blob(Protocol):
 
     def content(self) -> Content:
         """Return the bytes of the whole file, for one scan; they are read when they are accessed."""
+
+
+class BlobPayload:
+    """The bytes of a blob in the place of a payload, such as a remote video of which few packets are needed.
+
+    A slice is one read, and ``bytes(payload)`` reads the whole file; both raise an OSError if the file cannot be read.
+    `Blob.read` reads several ranges together.
+
+    Args:
+        blob: The file.
+
+    Attributes:
+        blob: The file, as given.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+
+    def __len__(self) -> int:
+        return self.blob.size_bytes
+
+    def __getitem__(self, part: slice) -> Payload:
+        """Return the bytes of a slice with step 1."""
+        start, stop, _ = part.indices(len(self))
+        [data] = self.blob.read([(start, max(start, stop))])
+        return data
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[:])
