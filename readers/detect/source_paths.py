@@ -18,7 +18,14 @@ from readers.detect.splits import (
 from readers.formats.declared import refuse_unfinished
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
-from readers.storage.paths import UrlFolder, expand_braces, find_paths, has_wildcards, is_url, without_query
+from readers.storage.paths import (
+    UrlFolder,
+    expand_braces,
+    find_paths,
+    has_wildcards,
+    is_url,
+    without_query,
+)
 
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions

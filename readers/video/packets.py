@@ -65,17 +65,16 @@ def read_packets(
             yield packet
 
 
-def _contents(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
+def _contents(data: Content, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
     """Yield the bytes of packets whose offsets are known; those of a remote video are read many at a time."""
     starts = info.packet_offsets[start:stop]
     spans = np.stack([starts, starts + info.packet_sizes[start:stop]], 1).tolist()
     if isinstance(data, BlobPayload):
         for first in range(0, len(spans), _PACKETS_PER_READ):
-            yield from data.blob.read(spans[first : first + _PACKETS_PER_READ])
+            yield from data.read(spans[first : first + _PACKETS_PER_READ])
         return
-    view = memoryview(data)
     for begin, end in spans:
-        yield copied(view[begin:end])
+        yield copied(data[begin:end])
 
 
 def _gather(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:

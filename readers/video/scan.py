@@ -94,7 +94,9 @@ def _scan(data: Content, deadline: Deadline) -> VideoInfo:
     is_remote = isinstance(data, BlobPayload)
     with open_container(data, deadline) as container:
         if is_remote and container.format.name != _MP4:
-            raise VideoError("at a URL only MP4 is read: copy the dataset here, or convert the video")
+            raise VideoError(
+                "at a URL only MP4 is read: copy the dataset here, or convert the video"
+            )
         stream = find_stream(container)
         described = _describe(container, stream)
         if described["codec"] in _INEXACT:
@@ -135,7 +137,7 @@ class _Packets:
     `positions` are the offsets that the container gives, -1 if unknown.
     """
 
-    data: Content
+    data: Any  # a Payload, or a Content of an MP4 file
     codec: str
     setup: bytes
     container: str

@@ -66,8 +66,9 @@ class Camera(ABC):
 
     @abstractmethod
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """Return name and content of the sample's field for pictures: the complete video, mapped or remote, or the first
-            picture.
+        """Return name and content of the sample's field for pictures: the complete video, or the first picture.
+
+        A video is mapped, or at a URL a `readers.storage.blob.BlobPayload`.
 
         Raises:
             SourceError: The pictures cannot be read.

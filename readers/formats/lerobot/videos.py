@@ -15,14 +15,16 @@ from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.episodes import Episodes
 from readers.formats.lerobot.meta import Root
 from readers.sample import Payload, SourceError
-from readers.storage.blob import BlobPayload
+from readers.storage.blob import Blob, BlobPayload
 from readers.storage.unreadable import OptionalFile, size_or_missing
 from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
-_SIZE_THREADS = 32  # remote videos whose sizes are asked for at a time: answers take some 50 ms each
+_SIZE_THREADS = (
+    32  # remote videos whose sizes are asked for at a time: answers take some 50 ms each
+)
 _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
@@ -37,7 +39,7 @@ class VideoFiles(FileDataset):
         self.source = root / "videos" if isinstance(root, Path) else None
         self._root = root
         # Each remote video is opened once, so that all reads find it in one state.
-        self._opened: dict[str, BlobPayload] = {}
+        self._opened: dict[str, Blob] = {}
         super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
@@ -61,12 +63,12 @@ class VideoFiles(FileDataset):
         own = list(numbers)
         paths = {number: self._prefix + self.name(number) for number in own}
         if isinstance(self._root, Path):
-            sizes = map(size_or_missing, paths.values())
+            size_of = {number: size_or_missing(path) for number, path in paths.items()}
         else:
             from readers.storage.remote.requests import pool
 
             sizes = pool("sizes", _SIZE_THREADS).map(self._remote_size, paths.values())
-        size_of = dict(zip(paths, sizes, strict=True))
+            size_of = dict(zip(paths, sizes, strict=True))
         return [size_of[number] for number in own]
 
     @cached_property
@@ -85,9 +87,9 @@ class VideoFiles(FileDataset):
             from readers.storage.remote import find_remote
 
             url = self._root / path.removeprefix(self._prefix)
-            self._opened.setdefault(path, BlobPayload(find_remote(url)))
+            self._opened.setdefault(path, find_remote(url))
         # What reads videos takes it like a payload, and asks for slices.
-        return cast("Payload", self._opened[path])
+        return cast("Payload", BlobPayload(self._opened[path]))
 
 
 class Videos:

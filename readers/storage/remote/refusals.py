@@ -6,7 +6,7 @@ import re
 
 from readers.storage.remote.options import AZURE, HUB, StorageOptions
 
-ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
+ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT", "HF_ENDPOINT")
 """Environment variables that name a server other than the provider's own."""
 STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 """Finds the HTTP status in the text of obstore's error."""

@@ -215,7 +215,9 @@ def _make_store(
         hub = require("huggingface_hub", extra="hf")
         name, _, commit = address.root.rpartition("@")
         url = f"{hub.constants.ENDPOINT}/{name}/resolve/{commit}"
-        client |= {"default_headers": hub.utils.build_hf_headers()}  # with the token, if there is one
+        client |= {
+            "default_headers": hub.utils.build_hf_headers()
+        }  # with the token, if there is one
         client["allow_http"] = url.startswith("http://")
         return stores.HTTPStore.from_url(url, client_options=client, retry_config=repeated)
     if address.scheme in ("http", "https"):

@@ -57,9 +57,7 @@ class Deadline:
 
 
 @contextmanager
-def open_container(
-    data: Content, deadline: Deadline, *, parses: bool = True
-) -> Iterator[Any]:
+def open_container(data: Content, deadline: Deadline, *, parses: bool = True) -> Iterator[Any]:
     """Open the bytes of a video file as a container during the with block; only the parts that FFmpeg reads are copied.
 
     Frames of more than 2**27 pixels are not decoded.
