@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 from readers.sample import SourceError
-from readers.storage.paths import UrlFolder
 
 FormatName = Literal[
     "folder",
@@ -512,12 +511,12 @@ def format_by_contents(folder: Path) -> Format | None:
     return found[0] if found else None
 
 
-def index_file_of(names: Collection[str], folder: Path | UrlFolder) -> str | None:
+def index_file_of(names: Collection[str], folder: object) -> str | None:
     """Return the name of the index file of a remote folder, whose format reads it at its URL; None if the folder has none.
 
     Args:
         names: Names of the files in and below the folder, relative to it.
-        folder: The folder; its index file is read if names do not tell the format.
+        folder: The folder, a Path or a `readers.storage.paths.UrlFolder`; its index file is read if names do not tell the format.
     """
     for kind in FORMATS.values():
         index = kind.index_file(names) if kind.remote and kind.takes == "folder" else None

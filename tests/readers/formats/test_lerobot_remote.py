@@ -89,7 +89,7 @@ def test_samples_are_those_of_the_folder(folder: Path, server: Storage, place: s
     assert len(open_dataset(url_of(server, place), split="train")) == 14
 
 
-def test_another_process_reads_the_same(server: Storage) -> None:
+def test_another_process_reads_the_same() -> None:
     """One that was spawned, as the workers of a DataLoader must be."""
     remote = open_dataset("s3://bucket/robot")
     expected = plain(remote.fetch([0, 9]))
@@ -99,7 +99,7 @@ def test_another_process_reads_the_same(server: Storage) -> None:
     assert plain(found) == expected
 
 
-def test_batches_are_those_of_the_folder(folder: Path, server: Storage) -> None:
+def test_batches_are_those_of_the_folder(folder: Path) -> None:
     """In a run that is left in the middle at a URL, and goes on in the folder."""
     local = open_dataset(folder / "bucket/robot", delta_timestamps=DELTAS)
     remote = open_dataset("s3://bucket/robot", delta_timestamps=DELTAS)
@@ -208,11 +208,12 @@ def test_a_missing_video_costs_its_windows_alone(copy: Path) -> None:
     assert all(isinstance(entry, Sample) for entry in dataset.fetch(range(14)))
 
 
-def test_a_store_that_fails_leaves_nothing_in_the_index(copy: Path, server: Storage) -> None:
+@pytest.mark.usefixtures("copy")
+def test_a_store_that_fails_leaves_nothing_in_the_index(server: Storage) -> None:
     """Neither of a video nor of a table: what it gives later counts."""
     dataset = open_dataset("s3://bucket/copy", retries=0, cache_bytes=0, decoded_bytes=0)
     server.faults(rate=1.0)
-    with pytest.raises(TransientError, match="sample 0 .*50[03]"):
+    with pytest.raises(TransientError, match=r"sample 0 .*50[03]"):
         dataset.fetch([0])
     server.faults()
     assert isinstance(dataset.fetch([0])[0], Sample)
@@ -231,7 +232,7 @@ def test_a_read_that_fails_in_the_middle_is_transient(server: Storage) -> None:
     video, info = sample.fields[f"{WRIST}.mp4"], dataset.camera(1).info(dataset.place(5))
     assert isinstance(info, VideoInfo)
     server.faults(rate=1.0)
-    with pytest.raises(DecodeError, match="cannot be read: .*50[03]") as caught:
+    with pytest.raises(DecodeError, match=r"cannot be read: .*50[03]") as caught:
         list(read_frames(video, info, np.array([5])))
     assert is_transient(caught.value)
     assert server.count()["requests"] == 1
@@ -242,7 +243,7 @@ def test_a_read_that_fails_in_the_middle_is_transient(server: Storage) -> None:
     assert len(list(read_frames(video, info, np.array([5])))) == 1
 
 
-def test_requests_are_few(folder: Path, server: Storage) -> None:
+def test_requests_are_few(server: Storage) -> None:
     """A window that spans groups of pictures is one range for each run of packets, where they are neighbours."""
     dataset = open_dataset("s3://bucket/large", cache_bytes=0)
     [sample] = dataset.fetch([0])

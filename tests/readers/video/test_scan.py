@@ -694,8 +694,8 @@ ODD: dict[str, Callable[[Path, NDArray[np.uint8]], bytes]] = {
     ).read_bytes(),
     "cut": lambda path, frames: fast_start(write_video(path, frames))[:-2000],
     "no moov": lambda path, frames: write_video(path, frames).read_bytes()[:-2000],
-    "a picture": lambda path, frames: b"\x89PNG\r\n\x1a\n" + bytes(4000),
-    "empty": lambda path, frames: b"",
+    "a picture": lambda *_: b"\x89PNG\r\n\x1a\n" + bytes(4000),
+    "empty": lambda *_: b"",
 }
 
 
@@ -713,10 +713,12 @@ class Parts:
         self.name = self.location = self.stamp = ""
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return bytes of ranges."""
         self.spans += ranges
         return [self.data[start:stop] for start, stop in ranges]
 
     def content(self) -> bytes:
+        """Return all bytes."""
         return self.data
 
 
