@@ -153,7 +153,7 @@ def _of_repository(
         from readers.formats.hub.dataset import open_repository
 
         return open_repository(
-            repository, split, config, options, partial(_open_files, format=format)
+            repository, split, config, options, partial(_open_files, format=format), format
         )
     if config is not None:
         raise SourceError(

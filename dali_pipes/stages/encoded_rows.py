@@ -1,7 +1,7 @@
 """Hold the encoded images of the rows of a step: their addresses, and Python objects that are created on access."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from dali_pipes.samples.labels import collect_labels
 from readers import Sample
 from readers.labels.label_vector import LabelShape
 from readers.sample import Payload
+from readers.storage.blob import BlobPayload
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -62,8 +63,10 @@ def encoded_columns(
         label_shape: Shape of the dataset's labels.
     """
     restarts = [None if sample is None else sample.restarts for sample in samples]
+    # A remote video has no bytes in memory, and compiled code reads none of it.
+    held = [b"" if isinstance(one, BlobPayload) else one for one in cast("Sequence[Any]", data)]
     return {
-        "spans": spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),
+        "spans": spans_of([np.frombuffer(one or b"", np.uint8) for one in held]),
         "has_sample": np.array([one is not None for one in data], bool),
         "samples": samples,
         "data": data,

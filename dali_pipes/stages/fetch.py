@@ -32,6 +32,7 @@ from readers.formats.columns import LABEL_LIMIT
 from readers.image.header import image_size
 from readers.sample import Payload
 from readers.storage.traffic import counted
+from readers.storage.unreadable import is_transient
 
 # Mosaic mixes the most samples, four. Groups of neighbours have this size for every recipe, so that recipes share one order.
 LARGEST_GROUP = 4
@@ -273,7 +274,8 @@ class Fetcher(SampleReader):
         stage = "decode" if isinstance(error, DecodeError) else "targets"
         one = fetched.rows(row, row + 1)
         index = int(one.indices[0])
-        bad = BadSample(index, one.key(0), stage, str(error))  # type: ignore[arg-type]
+        is_passing = is_transient(error)
+        bad = BadSample(index, one.key(0), stage, str(error), transient=is_passing)  # type: ignore[arg-type]
         before = Row(None, index, int(one.repeats[0]), one.records[0])
         replaced = self.replace_bad_sample(one.plan, bad, before)
         return self._draw(replace(self._rows(one.plan, [replaced]), positions=one.positions))

@@ -11,6 +11,7 @@ from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.video.packet_headers import is_packed
 from dali_pipes.video.packets import Run, first_packets
 from readers.sample import Payload, SourceError
+from readers.storage.unreadable import is_transient
 from readers.video import VideoError, VideoInfo, read_packets
 from readers.video.codecs.units import count_pictures
 from readers.video.containers.open import Deadline, open_container
@@ -60,7 +61,7 @@ def decode_run(
 
     Raises:
         UndecodableError: FFmpeg refuses a packet; the frames before it are yielded first.
-        DecodeError: The time limit was exceeded.
+        DecodeError: The time limit was exceeded, or the storage failed.
     """
     try:
         with _decoder(data, info, deadline) as context:
@@ -75,6 +76,10 @@ def decode_run(
     except (DecodeError, UndecodableError, ImportError, SourceError):
         raise
     except VideoError as error:
+        if is_transient(
+            error
+        ):  # another attempt would fail as well, or hide that the storage fails
+            raise DecodeError(str(error)) from error
         raise UndecodableError(str(error)) from error
     except Exception as error:  # any other error of PyAV concerns only this video
         raise UndecodableError(f"FFmpeg: {error_text(error)}") from error

@@ -62,9 +62,8 @@ def detect_files(paths: list[str], split: str | None, options: Options = NO_OPTI
 
 
 def _has_own_splits(paths: list[str], options: Options) -> bool:
-    """Return whether the source is one local file whose format stores splits in the file; else file names tell the split."""
-    is_one = len(paths) == 1 and not is_url(paths[0])
-    return is_one and _format_of_file(paths[0], paths, options).own_splits
+    """Return whether the source is one file whose format stores splits in the file; else file names tell the split."""
+    return len(paths) == 1 and _format_of_file(paths[0], paths, options).own_splits
 
 
 def is_shard(name: str) -> bool:

@@ -426,6 +426,7 @@ FORMATS = {
             "folder",
             ("/meta/info.json",),
             "arrow",
+            remote=True,
             zero_copy=True,
             fits="readers.formats.lerobot.meta:fits",
             own_splits=True,
@@ -508,6 +509,20 @@ def format_by_contents(folder: Path) -> Format | None:
             f"{folder} is laid out as {' and as '.join(kind.title for kind in found)}: say {ways}"
         )
     return found[0] if found else None
+
+
+def index_file_of(names: Collection[str], folder: object) -> str | None:
+    """Return the name of the index file of a remote folder, whose format reads it at its URL; None if the folder has none.
+
+    Args:
+        names: Names of the files in and below the folder, relative to it.
+        folder: The folder, a Path or a `readers.storage.paths.UrlFolder`; its index file is read if names do not tell the format.
+    """
+    for kind in FORMATS.values():
+        index = kind.index_file(names) if kind.remote and kind.takes == "folder" else None
+        if index and (not kind.fits or kind.ask("fits", folder)):
+            return index
+    return None
 
 
 def format_by_head(head: bytes) -> Format | None:

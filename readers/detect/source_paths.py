@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from readers.describe import describe, few_of
 from readers.detect.files import is_shard, refuse_remote_folder
-from readers.detect.registry import FORMATS, NUMBERED
+from readers.detect.registry import FORMATS, NUMBERED, index_file_of
 from readers.detect.splits import (
     canonical,
     choose_split,
@@ -18,7 +18,14 @@ from readers.detect.splits import (
 from readers.formats.declared import refuse_unfinished
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
-from readers.storage.paths import expand_braces, find_paths, has_wildcards, is_url
+from readers.storage.paths import (
+    UrlFolder,
+    expand_braces,
+    find_paths,
+    has_wildcards,
+    is_url,
+    without_query,
+)
 
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
@@ -88,11 +95,26 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
         _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
+    if storage and len(found) == 1 and (index := _index_on_server(found[0])):
+        return [index]
     if storage and len(found) == 1 and is_url(text) and _is_folder(found[0], storage):
         return _inside(f"{found[0].removesuffix('/')}/", storage, split)
     if split is None and has_wildcards(text):
         return choose_split(found, None, text)  # a star must not mix training and test data
     return found
+
+
+def _index_on_server(url: str) -> str | None:
+    """Return the URL of the index file in a folder on an HTTP server, which cannot be listed; None for other URLs.
+
+    A URL is taken for one of a folder if its name is empty or has no suffix.
+    """
+    name = without_query(url).rpartition("/")[2]
+    if url[:4].lower() != "http" or "." in name or NUMBERED.search(name):
+        return None
+    names = [suffix[1:] for kind in FORMATS.values() if kind.fits for suffix in kind.suffixes]
+    index = index_file_of(names, UrlFolder(url))
+    return index and UrlFolder(url) / index
 
 
 def _is_folder(url: str, storage: "StorageOptions") -> bool:
@@ -137,11 +159,10 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     refuse_unfinished(url, [path.removeprefix(url) for path in every])
     there = [path for path in every if OWN not in path.removeprefix(url)]
     refuse_remote_folder(url, [path.removeprefix(url) for path in there])
+    names = [path.removeprefix(url) for path in there]
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]
-    folder_kinds = [kind for kind in FORMATS.values() if kind.remote and kind.takes == "folder"]
-    names = [path.removeprefix(url) for path in there]
-    if index := next(filter(None, (kind.index_file(names) for kind in folder_kinds)), None):
+    if index := index_file_of(names, UrlFolder(Url(url, storage))):
         return [Url(f"{url}{index}", storage)]
     found = [path for path in there if is_shard(path.rpartition("/")[2])]
     found = found or [path for path in there if NUMBERED.search(path)]

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import has_magic
 from itertools import islice
@@ -171,6 +172,25 @@ def with_options_of(url: str, changed: str) -> str:
     from readers.storage.remote import Url, options_of
 
     return Url(changed, options_of(url, None))
+
+
+@dataclass(frozen=True)
+class UrlFolder:
+    """A folder at a URL; as with a `Path`, ``folder / name`` is the location of a file in it.
+
+    Attributes:
+        url: URL of the folder, with or without a slash at its end.
+    """
+
+    url: str
+
+    def __truediv__(self, name: str) -> str:
+        """Return the URL of a file in the folder, with the query and the options of the folder's URL."""
+        return with_path(self.url, lambda path: f"{path.rstrip('/')}/{name}")
+
+    def __str__(self) -> str:
+        """Return the URL in the form for messages."""
+        return shown_path(self.url)
 
 
 def leads_back(folder: Path) -> bool:

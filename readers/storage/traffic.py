@@ -43,13 +43,18 @@ _counted_by: ContextVar[Traffic | None] = ContextVar("gpu_aug_traffic", default=
 
 
 @contextmanager
-def counted(traffic: Traffic) -> Iterator[None]:
-    """Add the remote reads of the with block to `traffic`, including those in threads of `CountingThreads`."""
+def counted(traffic: Traffic | None) -> Iterator[None]:
+    """Add the remote reads of the with block to `traffic`, including those in threads of `CountingThreads`; None counts nothing."""
     token = _counted_by.set(traffic)
     try:
         yield
     finally:
         _counted_by.reset(token)
+
+
+def counting() -> Traffic | None:
+    """Return the counts to which remote reads are added here; None if they are not counted."""
+    return _counted_by.get()
 
 
 def count(

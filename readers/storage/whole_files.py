@@ -6,8 +6,10 @@ from stat import S_ISREG
 from typing import BinaryIO
 
 from readers.sample import PathLike, Payload, SourceError
+from readers.storage.blob.blob import BlobPayload
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.limits import check_bytes
+from readers.storage.paths import is_url
 from readers.storage.side_file import read_all
 from readers.storage.unreadable import OptionalFile, reason_of
 
@@ -19,13 +21,17 @@ def read_whole(path: PathLike, *, times: int = 1) -> bytes:
     """Return the bytes of a file (25 us for 114 kB in the page cache, where Path.read_bytes takes 30).
 
     Args:
-        path: Path of the file.
+        path: Path or URL of the file.
         times: Factor of the limit of size; see `check_bytes`.
 
     Raises:
         OSError: The file cannot be read, is not a regular file, or is larger than `times` the limit
             `readers.storage.limits.max_sample_bytes`.
     """
+    if isinstance(path, str) and is_url(path):
+        remote = _open_remote(path)
+        check_bytes(len(remote), "it", times=times)
+        return bytes(remote)
     descriptor, size = _open_regular(path)
     try:
         check_bytes(size, "it", times=times)
@@ -52,12 +58,14 @@ def read_text(path: PathLike, what: str, encoding: str = "utf-8-sig") -> str:
 
 
 def read_head(path: PathLike, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, to detect its format; b"" if it does not exist.
+    """Return the first bytes of a file, given its path or URL, to detect its format; b"" if it does not exist.
 
     Raises:
         SourceError: The file exists but cannot be read, so that its format is unknown.
     """
     with OptionalFile(path):
+        if isinstance(path, str) and is_url(path):
+            return bytes(_open_remote(path)[:num_bytes])
         descriptor, _ = _open_regular(path)
         try:
             return os.read(descriptor, num_bytes)
@@ -85,6 +93,12 @@ def map_whole(path: PathLike) -> Payload:
         _open_regular(path)[0]
     )  # mapping a pipe with the name of a video would wait for a writer
     return map_file(path)
+
+
+def _open_remote(url: str) -> BlobPayload:
+    from readers.storage.remote import find_remote
+
+    return BlobPayload(find_remote(url))
 
 
 def _open_regular(path: PathLike) -> tuple[int, int]:

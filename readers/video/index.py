@@ -3,7 +3,7 @@
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -26,6 +26,7 @@ from readers.storage.atomic_file import PartFile, find_or_build, foreign_errors
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.side_file import DamagedFileError
+from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, lasting
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
@@ -123,7 +124,9 @@ class VideoIndex:
         try:
             return scan_sample(self._dataset, int(self._firsts[video])).found
         except TransientError as error:
-            return VideoError(str(error))
+            failed = VideoError(str(error))
+            failed.__cause__ = error  # by which the sample counts as transient
+            return failed
 
     @cached_property
     def segment_seconds(self) -> NDArray[np.float64]:
@@ -358,7 +361,7 @@ def _scan_all(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int
         return [(start + at, scan_sample(dataset, first)) for at, first in enumerate(some)]
 
     starts = iter(range(0, len(firsts), _BATCH))
-    with ThreadPoolExecutor(num_threads, "videos") as pool:
+    with CountingThreads(num_threads, "videos") as pool:
         # Only a few tasks ahead, so that results do not pile up behind a slow video.
         running = {pool.submit(scan, start) for start in islice(starts, 2 * num_threads)}
         try:

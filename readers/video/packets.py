@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from readers.sample import Payload
+from readers.storage.blob import BlobPayload, Content
 from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
 from readers.video.containers.elementary_stream import Strand
@@ -18,6 +21,9 @@ from readers.video.containers.open import (
     prepare_decoder,
 )
 from readers.video.info import VideoInfo
+
+_PACKETS_PER_READ = 64
+"""Packets of a remote video that are read together: a group of pictures mostly has fewer, and a read of more delays the first."""
 
 
 def read_packets(
@@ -42,16 +48,13 @@ def read_packets(
         yield from _gather(data, info, start, stop)
         return
     if len(info.packet_offsets):
-        view = memoryview(data)
-        for number in range(start, stop):
-            offset, size = int(info.packet_offsets[number]), int(info.packet_sizes[number])
-            try:
-                content = copied(view[offset : offset + size])
-            except OSError as error:
-                raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
-            if len(content) < size:
-                raise VideoError(f"the file ends within packet {number}")
-            yield content
+        try:
+            for number, content in enumerate(_contents(data, info, start, stop), start=start):
+                if len(content) < info.packet_sizes[number]:
+                    raise VideoError(f"the file ends within packet {number}")
+                yield content
+        except OSError as error:
+            raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
         return
     with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
         stream = container.streams[info.stream_index]
@@ -60,6 +63,18 @@ def read_packets(
             if packet.size != info.packet_sizes[number]:
                 raise VideoError(f"packet {number} is not the one that was indexed")
             yield packet
+
+
+def _contents(data: Content, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
+    """Yield the bytes of packets whose offsets are known; those of a remote video are read many at a time."""
+    starts = info.packet_offsets[start:stop]
+    spans = np.stack([starts, starts + info.packet_sizes[start:stop]], 1).tolist()
+    if isinstance(data, BlobPayload):
+        for first in range(0, len(spans), _PACKETS_PER_READ):
+            yield from data.read(spans[first : first + _PACKETS_PER_READ])
+        return
+    for begin, end in spans:
+        yield copied(data[begin:end])
 
 
 def _gather(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
@@ -91,7 +106,7 @@ class Learned(NamedTuple):
     first: Any
 
 
-def learn_frames(data: Payload, sizes: list[int], deadline: Deadline) -> Learned:
+def learn_frames(data: Content, sizes: list[int], deadline: Deadline) -> Learned:
     """Decode all frames of a video, and return which packets hold them.
 
     Args:

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.sample import Payload, ReadersError
+from readers.storage.blob import BlobPayload, Content
+from readers.storage.unreadable import is_transient
 from readers.video.codecs.color_matrices import matrix_of
 from readers.video.codecs.units import count_pictures
 from readers.video.codecs.vpx import count_vp8, count_vp9
 from readers.video.containers.elementary_stream import Strand, wrapping_of
-from readers.video.containers.extent import missing_bytes, missing_seconds
+from readers.video.containers.extent import boxes_of, missing_bytes, missing_seconds
 from readers.video.containers.open import (
     SCAN_SECONDS,
     Deadline,
@@ -24,6 +26,7 @@ from readers.video.containers.open import (
     find_stream,
     open_container,
     prepare_decoder,
+    takes_options,
     video_streams,
 )
 from readers.video.info import HIDDEN, VideoInfo
@@ -34,7 +37,8 @@ _PROGRESSIVE = 1  # AV_FIELD_PROGRESSIVE
 _SEARCHED_BYTES = 64  # longer than the headers of blocks and chunks before a packet
 
 # Containers whose time stamps are the times of presentation; others leave them out, or count packets.
-_TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
+_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
+_TRUSTED = frozenset({_MP4, "matroska,webm", "flv"})
 _COUNTS = {"vp8": count_vp8, "vp9": count_vp9}  # codecs with packets that show no frame
 _INEXACT = frozenset({"h261"})  # decoding from single packets gives only 5 of 25 frames correctly
 _NOT_CODED_BYTES = (
@@ -52,6 +56,9 @@ def scan_video(data: Payload) -> VideoInfo:
     all packets claim to be keyframes. The frames are then those that FFmpeg decodes, in its order. If a file consists of several
     joined recordings, their times are shifted so that they follow each other.
 
+    Of a `BlobPayload`, which must be MP4, the tables and the packets of the first frame are read, and every packet counts as one
+    frame, as MP4 requires. If all frames must be decoded, it is read from front to back.
+
     Args:
         data: The bytes of the complete file.
 
@@ -64,13 +71,15 @@ def scan_video(data: Payload) -> VideoInfo:
     try:
         return _scan_or_video_error(data, Deadline(SCAN_SECONDS))
     except VideoError as error:
+        if is_transient(error):
+            raise
         lost = missing_bytes(data)
         if not lost or str(lost) in str(error):
             raise
         raise VideoError(f"{error}; the file ends {lost} bytes too early") from None
 
 
-def _scan_or_video_error(data: Payload, deadline: Deadline) -> VideoInfo:
+def _scan_or_video_error(data: Content, deadline: Deadline) -> VideoInfo:
     try:
         return _scan(data, deadline)
     except ReadersError:
@@ -79,8 +88,15 @@ def _scan_or_video_error(data: Payload, deadline: Deadline) -> VideoInfo:
         raise VideoError(f"PyAV: {type(error).__name__}: {error}") from error
 
 
-def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
+def _scan(data: Content, deadline: Deadline) -> VideoInfo:
+    if isinstance(data, BlobPayload) and not takes_options():
+        data = data.blob.content()
+    is_remote = isinstance(data, BlobPayload)
     with open_container(data, deadline) as container:
+        if is_remote and container.format.name != _MP4:
+            raise VideoError(
+                "at a URL only MP4 is read: copy the dataset here, or convert the video"
+            )
         stream = find_stream(container)
         described = _describe(container, stream)
         if described["codec"] in _INEXACT:
@@ -89,13 +105,17 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         kind = (described["codec"], described["extradata"], described["container"])
         found = _Packets(data, *kind, int(stream.id))
         is_coded_interlaced = field_order(stream) > _PROGRESSIVE
-        first = _read(container, stream, found, deadline)
+        first = _read(container, stream, None if is_remote else found, deadline)
+        if is_remote:
+            _list_packets(data, stream.index, found, deadline)
         found.end(
             stream.frames,
             missing_seconds(container, stream, found.end_seconds(described["time_base"])),
         )
         is_joined = found.join(math.ceil(_JUMP / described["time_base"]))
         doubtful = is_joined or _is_doubtful(container, stream, found, first)
+    if doubtful and isinstance(data, BlobPayload):
+        return _scan(data.blob.content(), deadline)
     if doubtful:
         learned = learn_frames(data, found.sizes, deadline)
         first, times = learned.first, _learned_times(found, learned, described["time_base"], rate)
@@ -117,7 +137,7 @@ class _Packets:
     `positions` are the offsets that the container gives, -1 if unknown.
     """
 
-    data: Payload
+    data: Any  # a Payload, or a Content of an MP4 file
     codec: str
     setup: bytes
     container: str
@@ -138,7 +158,8 @@ class _Packets:
     is_cut: bool = False
     damage: str = ""
 
-    def add(self, packet: Any) -> None:
+    def add(self, packet: Any, *, is_read: bool = True) -> None:
+        """Add a packet; `is_read` is False if its bytes were not read, so that the container's position and count are taken."""
         if self.sizes and packet.has_sidedata("new_extradata"):
             setup = packet.get_sidedata("new_extradata")
             if not hasattr(setup, "buffer_size"):
@@ -148,7 +169,7 @@ class _Packets:
                 )
             if bytes(setup) != self.setup:  # recordings may repeat the same setup
                 raise VideoError(f"its codec changes its setup at packet {len(self.sizes)}")
-        content = bytes(packet)
+        content = bytes(packet) if is_read else b""
         self.positions.append(-1 if packet.pos is None else packet.pos)
         self.pts.append(packet.pts)
         self.dts.append(packet.dts)
@@ -157,15 +178,19 @@ class _Packets:
         has_palette = packet.has_sidedata("palette")
         self.has_palette |= has_palette
         self.keys.append(packet.is_keyframe and has_palette == self.has_palette)
-        self.shown.append(0 if packet.is_discard else self._count(content))
+        shown = self._count(content) if is_read else 1
+        self.shown.append(0 if packet.is_discard else shown)
         self.is_cut = packet.is_corrupt
-        if len(self.sizes) == 1:
+        if len(self.sizes) == 1 and is_read:
             self.wrapping = wrapping_of(self.data, self.container, self.stream, self.positions[0])
             self.strand = Strand(self.data, self.wrapping) if self.wrapping else None
         if self.has_palette:  # the palette is stored apart from the packets
             self.are_whole, self.strand = False, None
-        if self.are_whole:
+        if self.are_whole and is_read:
             self._find(self.positions[-1], content)
+        elif self.are_whole:
+            self.are_whole = self.positions[-1] >= 0
+            self.offsets.append(self.positions[-1])
         if self.strand:
             location = self.strand.find(content, self.positions[-1])
             self.locations += [location] if location else []
@@ -268,8 +293,37 @@ class _Packets:
         }
 
 
-def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> Any:
-    """Add all packets of a stream to `found`; return the first frame, or None if it cannot be decoded by itself."""
+class _WithoutMedia:
+    """An MP4 file in which the bytes of packets are zeros, so that listing the packets reads its tables alone."""
+
+    def __init__(self, data: Content) -> None:
+        self._data = data
+        self._media = [box for box in boxes_of(data) if box.kind == b"mdat"]
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, part: slice) -> Payload:
+        start, stop, _ = part.indices(len(self))
+        if any(box.start <= start and stop <= box.stop for box in self._media):
+            return bytes(stop - start)
+        return self._data[part]
+
+
+def _list_packets(data: Content, stream: int, found: _Packets, deadline: Deadline) -> None:
+    """Add all packets of a stream of an MP4 file to `found`, without their bytes."""
+    with open_container(_WithoutMedia(data), deadline, parses=False) as container:
+        for packet in container.demux(container.streams[stream]):
+            deadline.check()
+            if packet.size:
+                found.add(packet, is_read=False)
+
+
+def _read(container: Any, stream: Any, found: _Packets | None, deadline: Deadline) -> Any:
+    """Return the first frame of a stream, or None if it cannot be decoded by itself.
+
+    All packets are added to `found`; if that is None, reading ends after the first frame.
+    """
     import av
 
     context, first = prepare_decoder(stream), None
@@ -277,14 +331,18 @@ def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> A
     try:
         for packet in container.demux(stream):
             deadline.check()
-            if packet.size:
+            if packet.size and found:
                 found.add(packet)
             if is_trying:
                 with suppress(av.FFmpegError):  # the next packet is tried
                     first = next(iter(context.decode(packet if packet.size else None)), None)
                 is_trying = first is None
+            elif found is None:
+                break
     except av.FFmpegError as error:
         deadline.check()
+        if found is None:
+            return None
         found.damage = f"FFmpeg: {error.strerror}"
     return first
 

@@ -20,6 +20,7 @@ from readers.sample import (
     checked_indices,
     sound,
 )
+from readers.storage.paths import UrlFolder
 from readers.storage.unreadable import is_transient, reason_of, size_or_missing
 from readers.storage.whole_files import read_whole
 
@@ -49,7 +50,7 @@ class FileDataset(IndexedDataset):
 
     def __init__(
         self,
-        root: Path,
+        root: Path | UrlFolder,
         names: Iterable[str],
         labels: Sequence[int] | NDArray[np.int64],
         class_names: tuple[str, ...] = (),

@@ -25,6 +25,7 @@ from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.limits import check_bytes
+from readers.storage.paths import UrlFolder
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import (
     is_transient,
@@ -46,7 +47,7 @@ class FilesBelow:
         what: What errors call the folder, such as "the folder of the manifest".
     """
 
-    def __init__(self, root: Path, what: str) -> None:
+    def __init__(self, root: Path | UrlFolder, what: str) -> None:
         self._prefix, self._what = f"{str(root).rstrip('/')}/", what
 
     def name(self, written: str) -> str:

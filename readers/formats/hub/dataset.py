@@ -9,7 +9,7 @@ from typing import Any
 from readers.datasets.dataset import IndexedDataset, Subset
 from readers.datasets.selection import RangeSelection
 from readers.detect.files import is_shard
-from readers.detect.registry import NUMBERED
+from readers.detect.registry import FORMATS, NUMBERED, index_file_of
 from readers.detect.splits import choose_split
 from readers.fingerprint import fingerprint_of
 from readers.formats.hub.card import NAME, Config, choose_config
@@ -61,6 +61,7 @@ def open_repository(
     config: str | None,
     options: dict[str, Any],
     opened: Open,
+    format: str | None = None,
 ) -> IndexedDataset | None:
     """Open the files of one split of a repository as a dataset.
 
@@ -69,7 +70,8 @@ def open_repository(
         split: Name of the split; None if there is only one.
         config: Name of a configuration in the card; None for the default configuration.
         options: Options of the files' format.
-        opened: Opens local paths, as `readers.open_dataset` does.
+        opened: Opens paths and URLs, as `readers.open_dataset` does.
+        format: Format that the caller gave, which `opened` uses; None to detect it.
 
     Returns:
         The dataset; None for a local folder without shards, which the caller opens like any other folder.
@@ -78,6 +80,8 @@ def open_repository(
         SourceError: The split or configuration does not exist, there are several splits but `split` is None, or files are
             missing.
     """
+    if config is None and (source := _source_in_parts(repository, format)):
+        return opened(source, split=split, **options)
     settings = choose_config(repository.configs(), config, repository.shown)
     names = _choose(repository, settings, split)
     if all(map(_holds_many, names)) and names:
@@ -95,6 +99,18 @@ def open_repository(
     if not repository.commit and class_names == whole.class_names:
         return whole
     return HubDataset(whole, repository.name, repository.commit, class_names)
+
+
+def _source_in_parts(repository: Repository, format: str | None) -> str | None:
+    """Return the path or URL of an index file whose format reads parts of the other files, as LeRobot; None without any."""
+    below = f"{repository.path}/" if repository.path else ""
+    names = [name.removeprefix(below) for name in repository.files if name.startswith(below)]
+    kinds = [kind for kind in FORMATS.values() if kind.remote and kind.fits]
+    if not any(kind.index_file(names) and format in (None, kind.name) for kind in kinds):
+        return None
+    folder = repository.folder(names)
+    index = index_file_of(names, folder)
+    return index and os.fspath(folder / index)
 
 
 def _choose(repository: Repository, settings: Config, split: str | None) -> list[str]:

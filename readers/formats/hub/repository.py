@@ -14,7 +14,7 @@ from readers.detect.registry import require
 from readers.formats.hub.card import NAME, SCHEME, Config, HubAddress, read_card
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.storage.paths import expand_braces
+from readers.storage.paths import UrlFolder, expand_braces
 from readers.storage.unreadable import reason_of, refuse_folder_error
 from readers.storage.whole_files import read_whole
 
@@ -156,6 +156,20 @@ class Repository:
             return {}
         [card] = self.fetch([NAME])
         return read_card(read_whole(card).decode("utf-8", "replace"), self.shown)
+
+    def folder(self, names: Sequence[str]) -> Path | UrlFolder:
+        """Return the folder of `path`, from which files are read in parts.
+
+        It is a URL at the commit, unless all files are local or the Hub must not be asked (``HF_HUB_OFFLINE``).
+
+        Args:
+            names: Names of the files in the folder, relative to it.
+        """
+        here = self.root / self.path
+        is_here = all((here / name).is_file() for name in names)
+        if self.is_local or is_here or _hub().constants.HF_HUB_OFFLINE:
+            return here
+        return UrlFolder(f"{SCHEME}datasets/{self.name}@{self.commit}/{self.path}")
 
     def fetch(self, names: Sequence[str]) -> list[str]:
         """Return the local paths of files, after downloading missing ones into the Hub's cache.

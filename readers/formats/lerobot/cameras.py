@@ -1,7 +1,6 @@
 """Cameras of a LeRobot dataset, which find the pictures of a frame in videos or tables."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,9 +14,7 @@ from readers.formats.lerobot.meta import TIME, Feature
 from readers.formats.lerobot.values import picture_ending
 from readers.formats.lerobot.videos import Videos
 from readers.formats.parquet.dataset import ParquetDataset
-from readers.formats.parquet.files import Location
 from readers.sample import BadSample, Payload, SourceError
-from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
@@ -65,7 +62,9 @@ class Camera(ABC):
 
     @abstractmethod
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """Return name and content of the sample's field for pictures: the complete video, mapped, or the first picture.
+        """Return name and content of the sample's field for pictures: the complete video, or the first picture.
+
+        A video is mapped, or at a URL a `readers.storage.blob.BlobPayload`.
 
         Raises:
             SourceError: The pictures cannot be read.
@@ -142,9 +141,9 @@ class VideoCamera(Camera):
         return [found[number] for number in range(len(batch.places))]
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
-        """Return name and content of the field for the complete video, mapped; see `Camera.payload` for errors."""
+        """Return name and content of the field for the complete video, mapped or remote; see `Camera.payload` for errors."""
         del shown
-        return f"{self.name}.mp4", map_whole(self._videos.files.path(self.video(place)))
+        return f"{self.name}.mp4", self._videos.files.payload(self.video(place))
 
 
 class TableCamera(Camera):
@@ -154,7 +153,6 @@ class TableCamera(Camera):
         feature: See `Camera`.
         offsets: See `Camera`.
         places: The episodes and their tables.
-        root: The folder of the dataset.
         fps: Frames per second.
         decoded_bytes: Maximum size in bytes of the decoded values that stay in memory.
     """
@@ -165,15 +163,12 @@ class TableCamera(Camera):
         offsets: NDArray[np.int64] | None,
         *,
         places: Places,
-        root: str,
         fps: float,
         decoded_bytes: int,
     ) -> None:
         super().__init__(feature, offsets)
-        files: Sequence[Location] = [
-            Location(f"{root}/{table.name}", table.name, {}) for table in places.tables
-        ]
         self._column = feature.column
+        files = [table.location for table in places.tables]
         options = partial(ParquetDataset, image=self._column, columns=[self._column])
         self._table, self._places = options(files, decoded_bytes=decoded_bytes), places
         self._time_base = 1 / Fraction(fps).limit_denominator(100_000)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
-from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, Shown, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
 from readers.formats.lerobot.frame_batch import (
@@ -46,6 +45,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
+from readers.storage.paths import UrlFolder
 from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
@@ -63,7 +63,8 @@ class LeRobotDataset(IndexedDataset):
     - each feature of text under its name, as text; with `delta_timestamps` as a JSON list;
     - ``task`` (and ``subtask``), the text that meta/tasks.parquet has for the frame's number;
     - ``CAMERA.frames``, int64 [T]: the indices of frames in its video, in the order of presentation, or in its episode
-      if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped, or ``CAMERA.png``, the first
+      if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped (at a URL a
+      `readers.storage.blob.BlobPayload`, which reads the slices that are accessed), or ``CAMERA.png``, the first
       picture.
 
     A frame outside the episode is replaced by the episode's first or last frame, and ``NAME_is_pad`` is true there.
@@ -74,7 +75,8 @@ class LeRobotDataset(IndexedDataset):
     sample is fetched; see `readers.video.VideoIndex`.
 
     Args:
-        root: Path of the folder that holds meta/, data/ and, for pictures in videos, videos/.
+        root: Path or URL of the folder that holds meta/, data/ and, for pictures in videos, videos/; or of its
+            meta/info.json. At a URL the tables of episodes must be numbered without gaps, as lerobot numbers them.
         split: Name of a split in meta/info.json; None if `episodes` is given or there is only one split.
         episodes: Numbers of the episodes to take, in any order; None for all.
         cameras: Names of the picture features to take, or one name; None for all.
@@ -91,7 +93,7 @@ class LeRobotDataset(IndexedDataset):
         decoded_bytes: Maximum size in bytes of the decoded row groups that stay in memory.
 
     Attributes:
-        root: Path of the dataset's folder.
+        root: The dataset's folder, a Path; at a URL a `readers.storage.paths.UrlFolder`.
         info: Content of meta/info.json.
         cameras: Names of the cameras that are read.
         num_frames: Number T of a camera's pictures in a sample, by name of the camera.
@@ -113,7 +115,7 @@ class LeRobotDataset(IndexedDataset):
 
     def __init__(
         self,
-        root: PathLike,
+        root: PathLike | UrlFolder,
         *,
         split: str | None = None,
         episodes: Iterable[int] | None = None,
@@ -284,7 +286,7 @@ class LeRobotDataset(IndexedDataset):
             digest.update(f"{table.name} {table.digest}\n".encode())
         for camera in [one for one in self.cameras if one in episodes.videos]:
             names = [episodes.video_names[n] for n in episodes.videos[camera][taken].tolist()]
-            sizes = FilesBelow(self.root, "the dataset").sizes(names)
+            sizes = self.videos.files.sizes(episodes.videos[camera][taken].tolist())
             digest.update(repr([camera, *zip(names, sizes, strict=True)]).encode())
             digest.update(np.asarray(episodes.starts[camera][taken], "<f8").tobytes())
         return digest.hexdigest()[:32]
@@ -401,7 +403,8 @@ class LeRobotDataset(IndexedDataset):
                 if image_field is None:
                     image_field, size = field, (shown.info.height, shown.info.width)
         except VideoError as error:
-            return BadSample(index, place.key, "header", str(error))
+            reason, is_passing = str(error), is_transient(error)
+            return BadSample(index, place.key, "header", reason, transient=is_passing)
         except (SourceError, ValueError) as error:
             return BadSample(index, place.key, "read", str(error), transient=is_transient(error))
         except OSError as error:
@@ -423,7 +426,6 @@ class LeRobotDataset(IndexedDataset):
             feature,
             offsets,
             places=self._places,
-            root=str(self.root),
             fps=self.info.fps,
             decoded_bytes=decoded_bytes,
         )

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.files.described import FilesBelow
-from readers.formats.lerobot.meta import Feature, Info
+from readers.formats.lerobot.meta import Feature, Info, Root
 from readers.formats.lerobot.tables import Table, to_array
 from readers.formats.named_splits import choose_name
 from readers.plural import counted
 from readers.sample import SourceError
+from readers.storage.unreadable import is_missing
 
 FOLDER = "meta/episodes"
 # Columns of the episode tables.
@@ -55,7 +56,7 @@ class Episodes:
         return int(self.lengths[self.tables == table].sum())
 
 
-def read_episodes(root: Path, info: Info) -> Episodes:
+def read_episodes(root: Root, info: Info) -> Episodes:
     """Return all episodes that the tables in meta/episodes list.
 
     Raises:
@@ -66,7 +67,7 @@ def read_episodes(root: Path, info: Info) -> Episodes:
     for camera in cameras:
         columns += [f"videos/{camera}/{name}" for name in ("chunk_index", "file_index")]
     starts = [f"videos/{camera}/from_timestamp" for camera in cameras]
-    stored = _read(root, columns, starts)
+    stored = _read(root, info, columns, starts)
     order = np.argsort(stored["episode_index"], kind="stable")
     stored = {name: values[order] for name, values in stored.items()}
     _check(stored)
@@ -94,18 +95,17 @@ def read_episodes(root: Path, info: Info) -> Episodes:
 
 
 def _read(
-    root: Path, whole_numbers: Sequence[str], seconds: Sequence[str]
+    root: Root, info: Info, whole_numbers: Sequence[str], seconds: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    paths = sorted((root / FOLDER).glob("*/*.parquet"))
-    if not paths:
+    tables = _tables(root, info)
+    if not tables:
         raise SourceError(
             f"{root} has no tables of episodes ({FOLDER}/chunk-000/file-000.parquet): copy it whole"
         )
     features = [Feature(name, "number", "int64", ()) for name in whole_numbers]
     features += [Feature(name, "number", "float64", ()) for name in seconds]
     parts: dict[str, list[NDArray[Any]]] = {one.name: [] for one in features}
-    for path in paths:
-        table = Table(root, path.relative_to(root).as_posix())
+    for table in tables:
         for group in table.groups([one.name for one in features]):
             for one in features:
                 parts[one.name].append(to_array(group.column(one.name), one, table.name))
@@ -113,6 +113,46 @@ def _read(
     if not stored or not len(stored["episode_index"]):
         raise SourceError(f"{root} lists no episodes in {FOLDER}: record some, or copy it whole")
     return stored
+
+
+def _tables(root: Root, info: Info) -> list[Table]:
+    """Return the tables of episodes, in the order of their names.
+
+    A server need not list its files, so remote tables are opened by their numbers up to the last one.
+
+    Raises:
+        SourceError: A table cannot be opened, or the remote tables do not have all episodes.
+    """
+    if isinstance(root, Path):
+        paths = sorted((root / FOLDER).glob("*/*.parquet"))
+        return [Table(root, path.relative_to(root).as_posix()) for path in paths]
+    tables: list[Table] = []
+    chunk, file = 0, 0
+    while True:
+        table = _table_or_none(root, chunk, file)
+        if table is not None:
+            tables.append(table)
+            file += 1
+        elif file == 0:
+            break
+        else:
+            chunk, file = chunk + 1, 0
+    count = sum(int(table.rows.sum()) for table in tables)
+    if tables and info.total_episodes not in (None, count):
+        raise SourceError(
+            f"{root} states {info.total_episodes} episodes, and its {FOLDER}/chunk-*/file-*.parquet, counted without gaps, "
+            f"have {count}: copy it whole"
+        )
+    return tables
+
+
+def _table_or_none(root: Root, chunk: int, file: int) -> Table | None:
+    try:
+        return Table(root, f"{FOLDER}/chunk-{chunk:03d}/file-{file:03d}.parquet")
+    except SourceError as error:
+        if not is_missing(error):
+            raise
+        return None
 
 
 def _check(stored: dict[str, NDArray[Any]]) -> None:
@@ -199,7 +239,7 @@ class Places:
         SourceError: There is no such episode, or a table is missing or has another number of rows.
     """
 
-    def __init__(self, root: Path, episodes: Episodes, wanted: Iterable[int] | None) -> None:
+    def __init__(self, root: Root, episodes: Episodes, wanted: Iterable[int] | None) -> None:
         self._episodes = episodes
         self.taken = _taken(episodes.numbers, wanted)
         used, self._table_of = np.unique(episodes.tables[self.taken], return_inverse=True)
@@ -258,7 +298,7 @@ class Places:
 
 
 def episodes_of_split(
-    root: Path, info: Info, split: str | None, episodes: Iterable[int] | None
+    root: Root, info: Info, split: str | None, episodes: Iterable[int] | None
 ) -> Iterable[int] | None:
     """Return the numbers of the episodes that the caller selects by split or by number, None for all.
 
@@ -292,7 +332,7 @@ def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[
     return np.flatnonzero(np.isin(numbers, given))
 
 
-def _open_table(root: Path, episodes: Episodes, number: int) -> Table:
+def _open_table(root: Root, episodes: Episodes, number: int) -> Table:
     name = episodes.table_names[number]
     try:
         table = Table(root, FilesBelow(root, "the folder of the dataset").name(name))

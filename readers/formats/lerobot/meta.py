@@ -13,6 +13,7 @@ import msgspec
 
 from readers.formats.text import parse_object, to_struct
 from readers.sample import PathLike, SourceError
+from readers.storage.paths import UrlFolder, is_url, with_path
 from readers.storage.unreadable import OptionalFile, reason_of
 from readers.storage.whole_files import read_head, read_whole
 
@@ -27,6 +28,9 @@ _NUMBERS = (
 TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
 """Features that every dataset has."""
 _FIXED_NAMES = (TIME, FRAME, EPISODE, "task_index", "subtask_index")  # looked up by these names
+
+Root = Path | UrlFolder
+"""The folder of a dataset."""
 
 _MOST_BYTES = 64 << 20  # of info.json that detection reads; such a file has a few kB
 
@@ -74,6 +78,7 @@ class Info:
         video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
         unread: For each feature that is left out because its type is not known, its name and type as stored.
+        total_episodes: Number of episodes; None if it is not stated.
     """
 
     version: str
@@ -83,6 +88,7 @@ class Info:
     video_path: str
     splits: Mapping[str, range]
     unread: Mapping[str, str]
+    total_episodes: int | None = None
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -128,18 +134,23 @@ def renamed(info: Info, names: Mapping[str, str]) -> Info:
     return replace(info, features=by_name)
 
 
-def root_of(given: PathLike) -> Path:
-    """Return the absolute folder of a dataset that is given by the folder or by its meta/info.json."""
+
+def root_of(given: PathLike | UrlFolder) -> Root:
+    """Return the folder, an absolute path or a URL, of a dataset that is given by the folder or by its meta/info.json."""
+    if isinstance(given, UrlFolder):
+        return given
+    if isinstance(given, str) and is_url(given):
+        return UrlFolder(with_path(given, lambda path: path.removesuffix(INFO).rstrip("/")))
     path = Path(given).absolute()
     return path.parent.parent if path.name == "info.json" else path
 
 
-def fits(folder: Path) -> bool:
+def fits(folder: Root) -> bool:
     """Whether meta/info.json of a folder names the version of a LeRobot dataset."""
     return version_of(folder) is not None
 
 
-def version_of(folder: Path) -> str | None:
+def version_of(folder: Root) -> str | None:
     """Return the version of a LeRobot dataset, such as ``v3.0``; None for other folders."""
     path = folder / INFO
     # Other programs also have files of this name.
@@ -149,7 +160,7 @@ def version_of(folder: Path) -> str | None:
     return None
 
 
-def read_info(root: Path) -> Info:
+def read_info(root: Root) -> Info:
     """Return the content of meta/info.json.
 
     Raises:
@@ -168,7 +179,7 @@ def read_info(root: Path) -> Info:
         raise SourceError(f"{path} cannot be used ({error}): write it with lerobot") from None
 
 
-def _require_version(root: Path, version: object) -> None:
+def _require_version(root: Root, version: object) -> None:
     if not isinstance(version, str):
         raise SourceError(
             f"{root / INFO} names no codebase_version: give a LeRobot dataset of version v3.0"
@@ -194,6 +205,7 @@ class _Info(msgspec.Struct):
     data_path: str
     video_path: str | None = None
     splits: dict[str, Any] | None = None
+    total_episodes: int | None = None
 
 
 class _Feature(msgspec.Struct):
@@ -222,7 +234,8 @@ def _info(stored: _Info) -> Info:
         raise ValueError("video_path is missing")
     splits = {name: _split(name, one) for name, one in (stored.splits or {}).items()}
     version, data_path = stored.codebase_version, stored.data_path
-    info = Info(version, stored.fps, features, data_path, video_path, splits, unread)
+    total = stored.total_episodes
+    info = Info(version, stored.fps, features, data_path, video_path, splits, unread, total)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.detect.registry import require
-from readers.formats.lerobot.meta import Feature
+from readers.formats.lerobot.meta import Feature, Root
 from readers.formats.parquet.files import File, Footer, Location
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError
@@ -28,6 +27,7 @@ class Table:
 
     Attributes:
         name: Name of the file, as given.
+        location: Path or URL of the file.
         rows: Number of rows of each row group, int64 [groups].
         digest: Hash of the file's footer, 64 hex digits.
 
@@ -35,15 +35,15 @@ class Table:
         SourceError: The file is missing, truncated, encrypted or not Parquet.
     """
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Root, name: str) -> None:
         self.name = name
-        self._location = Location(str(root / name), name, {})
-        self._file = File(self._location)
+        self.location = Location(os.fspath(root / name), name, {})
+        self._file = File(self.location)
         self.rows, self.digest = self._file.rows, self._file.digest
 
     def footer(self) -> Footer:
         """Read the file's footer again, and return it."""
-        return self._file.footer(self._location)
+        return self._file.footer(self.location)
 
     def read(self, group: int, names: Sequence[str], footer: Footer | None = None) -> Any:
         """Return some columns of a row group, as a pyarrow.Table.

@@ -5,16 +5,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.lerobot.frame_batch import FrameBatch
-from readers.formats.lerobot.meta import EPISODE, FRAME, Feature, Info
+from readers.formats.lerobot.meta import EPISODE, FRAME, Feature, Info, Root
 from readers.formats.lerobot.tables import Table, to_array
 from readers.sample import FieldTypes, Payload, SourceError
+from readers.storage.unreadable import is_missing
 
 DeltaTimestamps = Mapping[str, Sequence[float]]
 """Offsets from the current frame in seconds, by feature name."""
@@ -104,7 +104,7 @@ def picture_ending(picture: Payload) -> str:
     return "png" if bytes(picture[:4]) == _PNG else "jpg"
 
 
-def read_all_texts(root: Path, info: Info) -> dict[str, dict[int, str]]:
+def read_all_texts(root: Root, info: Info) -> dict[str, dict[int, str]]:
     """Return the texts of tasks and subtasks, if frames refer to them.
 
     Returns:
@@ -114,7 +114,7 @@ def read_all_texts(root: Path, info: Info) -> dict[str, dict[int, str]]:
     return {word: read_texts(root, word) for word in _WORDS if f"{word}_index" in info.features}
 
 
-def read_texts(root: Path, word: str) -> dict[int, str]:
+def read_texts(root: Root, word: str) -> dict[int, str]:
     """Return the texts in meta/tasks.parquet or meta/subtasks.parquet, by number.
 
     The texts are the index of a pandas table, whose column has the name `word` or pandas' default name.
@@ -127,9 +127,14 @@ def read_texts(root: Path, word: str) -> dict[int, str]:
         SourceError: The table or a column is missing, or a number has two texts.
     """
     name = f"meta/{word}s.parquet"
-    if not (root / name).is_file():
-        raise SourceError(f"{root} has no {name}, which its {word}_index refers to: copy it whole")
-    table = Table(root, name)
+    try:
+        table = Table(root, name)
+    except SourceError as error:
+        if not is_missing(error):
+            raise
+        raise SourceError(
+            f"{root} has no {name}, which its {word}_index refers to: copy it whole"
+        ) from None
     footer = table.footer()
     column = next((each for each in (word, *_TEXT_COLUMNS) if each in footer.names), None)
     if column is None:

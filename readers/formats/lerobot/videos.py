@@ -2,9 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,18 @@ from numpy.typing import NDArray
 from readers.formats.files import FileDataset
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.episodes import Episodes
+from readers.formats.lerobot.meta import Root
 from readers.sample import Payload, SourceError
+from readers.storage.blob import Blob, BlobPayload
+from readers.storage.unreadable import OptionalFile, size_or_missing
 from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
+_SIZE_THREADS = (
+    32  # remote videos whose sizes are asked for at a time: answers take some 50 ms each
+)
 _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
@@ -25,23 +32,64 @@ class VideoFiles(FileDataset):
     """A dataset whose samples are the video files of all cameras.
 
     Attributes:
-        source: Path of the folder ``videos``; the index lies next to it.
+        source: Path of the folder ``videos``; the index lies next to it. None at a URL: the index lies in the cache folder.
     """
 
-    def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self.source = root / "videos"
+    def __init__(self, root: Root, names: Sequence[str]) -> None:
+        self.source = root / "videos" if isinstance(root, Path) else None
+        self._root = root
+        # Each remote video is opened once, so that all reads find it in one state.
+        self._opened: dict[str, Blob] = {}
         super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
         """Return the name of the video with this index, relative to the dataset's folder."""
         return str(self._names[number])
 
-    def path(self, number: int) -> str:
-        """Return the path of the video with this index."""
-        return self._prefix + self.name(number)
+    def payload(self, number: int) -> Payload:
+        """Return the content of the video with this index: mapped, or at a URL a `BlobPayload`.
+
+        Raises:
+            OSError: The file cannot be opened.
+        """
+        return self._payload(self._prefix + self.name(number))
+
+    def sizes(self, numbers: Iterable[int]) -> list[int]:
+        """Return the sizes in bytes of the videos with these indices, -1 for missing ones.
+
+        Raises:
+            SourceError: The storage failed, so that it is unknown whether a file exists.
+        """
+        own = list(numbers)
+        paths = {number: self._prefix + self.name(number) for number in own}
+        if isinstance(self._root, Path):
+            size_of = {number: size_or_missing(path) for number, path in paths.items()}
+        else:
+            from readers.storage.remote.requests import pool
+
+            sizes = pool("sizes", _SIZE_THREADS).map(self._remote_size, paths.values())
+            size_of = dict(zip(paths, sizes, strict=True))
+        return [size_of[number] for number in own]
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.array(self.sizes(range(len(self))), np.int64)
+
+    def _remote_size(self, path: str) -> int:
+        with OptionalFile(path):
+            return len(self._payload(path))
+        return -1
 
     def _payload(self, path: str) -> Payload:
-        return map_whole(path)
+        if isinstance(self._root, Path):
+            return map_whole(path)
+        if path not in self._opened:
+            from readers.storage.remote import find_remote
+
+            url = self._root / path.removeprefix(self._prefix)
+            self._opened.setdefault(path, find_remote(url))
+        # What reads videos takes it like a payload, and asks for slices.
+        return cast("Payload", BlobPayload(self._opened[path]))
 
 
 class Videos:
@@ -61,7 +109,7 @@ class Videos:
 
     @classmethod
     def of_episodes(
-        cls, root: Path, episodes: Episodes, taken: NDArray[np.int64], cameras: Sequence[str]
+        cls, root: Root, episodes: Episodes, taken: NDArray[np.int64], cameras: Sequence[str]
     ) -> Self:
         """Return the videos of some episodes and cameras.
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from readers.sample import Payload
+from readers.storage.traffic import counted, counting
 
 
 class Content(Protocol):
@@ -42,3 +43,44 @@ class Blob(Protocol):
 
     def content(self) -> Content:
         """Return the bytes of the whole file, for one scan; they are read when they are accessed."""
+
+
+class BlobPayload:
+    """The bytes of a blob in the place of a payload, such as a remote video of which few packets are needed.
+
+    A slice is one read, and ``bytes(payload)`` reads the whole file; both raise an OSError if the file cannot be read. Two
+    payloads are equal if they are of one blob.
+
+    Args:
+        blob: The file.
+
+    Attributes:
+        blob: The file, as given.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+        # A decoder reads later, in other threads, and its reads count for the loader that fetched the sample.
+        self._traffic = counting()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BlobPayload) and self.blob is other.blob
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
+        """Return the bytes of several ranges, which are read together; see `Blob.read`."""
+        with counted(self._traffic or counting()):
+            return self.blob.read(ranges)
+
+    def __len__(self) -> int:
+        return self.blob.size_bytes
+
+    def __getitem__(self, part: slice) -> Payload:
+        """Return the bytes of a slice with step 1."""
+        start, stop, _ = part.indices(len(self))
+        [data] = self.read([(start, max(start, stop))])
+        return data
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[:])

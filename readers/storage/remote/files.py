@@ -42,6 +42,19 @@ def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob"
         SourceError: The file does not exist, access is refused, the server cannot be reached or does not serve ranges, or
             obstore is not installed.
     """
+    try:
+        return find_remote(url, options)
+    except OSError as error:
+        raise SourceError(f"{shown(url)} cannot be opened: {error.strerror}") from None
+
+
+def find_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob":
+    """Open a remote file as `open_remote` does, and return it.
+
+    Raises:
+        OSError: The file does not exist (ENOENT), access is refused, or the server cannot be reached.
+        SourceError: The server does not serve ranges, or obstore is not installed.
+    """
     options = options_of(url, options)
     address = Address.of(url)
     if not address.path or address.path.endswith("/"):
@@ -59,11 +72,7 @@ def open_remote(url: str, options: StorageOptions | None = None) -> "RemoteBlob"
                 ) from None
             raise
 
-    try:
-        state = attempt(ask, url, options)
-    except OSError as error:
-        raise SourceError(f"{shown(url)} cannot be opened: {error.strerror}") from None
-    return RemoteBlob(url, options, state)
+    return RemoteBlob(url, options, attempt(ask, url, options))
 
 
 class NoRangesError(SourceError):

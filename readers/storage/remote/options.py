@@ -15,6 +15,9 @@ BUCKETS = ("s3", "gs", *AZURE)
 """URL schemes of stores with buckets or containers, which can be listed."""
 SCHEMES = (*BUCKETS, "http", "https")
 """All URL schemes that can be read."""
+HUB = "hf"
+"""Scheme of files of the Hugging Face Hub, ``hf://datasets/NAMESPACE/NAME@COMMIT/PATH``; the reader of its repositories makes
+these URLs, in which the revision is a commit."""
 _UNADDRESSABLE = re.compile(r"(^|/)\.{0,2}(/|$)")
 """Matches keys that obstore cannot address: with an empty part, ``.`` or ``..`` between slashes."""
 RENAME = (
@@ -114,7 +117,7 @@ def configure(**changes: Any) -> StorageOptions:
 def is_remote(location: str | os.PathLike[str]) -> bool:
     """Return whether a location is a URL with a scheme that can be read."""
     scheme, colon, _ = os.fspath(location).partition("://")
-    return bool(colon) and scheme.lower() in SCHEMES
+    return bool(colon) and scheme.lower() in (*SCHEMES, HUB)
 
 
 def shown(url: str) -> str:
@@ -156,7 +159,8 @@ class Address(NamedTuple):
 
     Attributes:
         scheme: Scheme in lower case, such as "s3".
-        root: The bucket or container; for HTTP the URL of the server, with the query of the URL.
+        root: The bucket or container; for HTTP the URL of the server, with the query of the URL; for the Hub
+            ``datasets/NAMESPACE/NAME@COMMIT``.
         path: Path of the object in the bucket or on the server, not percent-encoded.
     """
 
@@ -179,6 +183,10 @@ class Address(NamedTuple):
             bucket, _, path = rest.partition("/")
             _check_path(path, url)
             return cls(scheme.lower(), bucket, path)
+        if scheme.lower() == HUB:
+            name, _, inside = rest.partition("@")
+            commit, _, path = inside.partition("/")
+            return cls(HUB, f"{name}@{commit}", path)
         parts = urllib.parse.urlsplit(url)
         query = f"?{parts.query}" if parts.query else ""
         root = f"{parts.scheme}://{parts.netloc}{query}"

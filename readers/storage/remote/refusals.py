@@ -4,9 +4,9 @@ import errno
 import os
 import re
 
-from readers.storage.remote.options import AZURE, StorageOptions
+from readers.storage.remote.options import AZURE, HUB, StorageOptions
 
-ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
+ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT", "HF_ENDPOINT")
 """Environment variables that name a server other than the provider's own."""
 STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 """Finds the HTTP status in the text of obstore's error."""
@@ -156,6 +156,8 @@ def _usual_advice(scheme: str, status: str) -> str:
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
     if scheme in AZURE:
         return f"give the identity leave to read and list the container, or set {_AZURE}, {_PUBLIC}"
+    if scheme == HUB:
+        return "log in (hf auth login) or set HF_TOKEN, and ask for access on its page where it is gated"
     if scheme != "s3":
         return "get a new URL where it is signed, or put USER:PASSWORD@ before the host"
     if status == "400":

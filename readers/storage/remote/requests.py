@@ -23,6 +23,7 @@ from readers.storage.remote.azure import azure_settings
 from readers.storage.remote.options import (
     AZURE,
     BUCKETS,
+    HUB,
     RENAME,
     Address,
     StorageOptions,
@@ -77,17 +78,22 @@ class Connection:
     def __init__(self, address: Address, options: StorageOptions) -> None:
         self._address, self._options = address, options
 
+    def _state_of(self, meta: Any) -> State:
+        state = State.of(meta)
+        # Files of a commit never change, but the servers that deliver them may give them other times and ETags.
+        return State(state.size_bytes, "", "") if self._address.scheme == HUB else state
+
     def head(self, path: str) -> State:
         """Return the state of an object, without reading its bytes."""
         if self._address.scheme in BUCKETS:
             try:
-                return State.of(_obstore().head(self._store(), path))
+                return self._state_of(_obstore().head(self._store(), path))
             except Exception as error:
                 if refusal(error, self._address.scheme) is None:
                     raise
                 # An answer to HEAD has no body, so only GET gives the reason.
         # A HEAD does not tell whether an HTTP server serves ranges, and a signed URL is valid for GET only.
-        return State.of(_obstore().get(self._store(), path, options={"range": (0, 1)}).meta)
+        return self._state_of(_obstore().get(self._store(), path, options={"range": (0, 1)}).meta)
 
     def get(self, path: str, start: int, stop: int, state: State) -> Payload:
         """Return the bytes of an object from `start` up to, but not including, `stop`.
@@ -96,7 +102,7 @@ class Connection:
             OSError: ESTALE if the object is no longer in the given state; EIO if the answer is too short.
         """
         result = _obstore().get(self._store(), path, options={"range": (start, stop)})
-        found = State.of(result.meta)
+        found = self._state_of(result.meta)
         if found != state:
             raise changed(state, found)
         data = memoryview(result.bytes())
@@ -107,7 +113,7 @@ class Connection:
     def chunks(self, path: str) -> tuple[State, Any]:
         """Return the state of an object, and an iterator over its bytes from front to back."""
         result = _obstore().get(self._store(endless=True), path)
-        return State.of(result.meta), result.stream(min_chunk_size=1 << 20)
+        return self._state_of(result.meta), result.stream(min_chunk_size=1 << 20)
 
     def put(self, path: str, file: Path) -> None:
         """Upload a file as an object; an existing object is replaced when all bytes have arrived."""
@@ -205,6 +211,15 @@ def _make_store(
             "base": 2,
         },
     }
+    if address.scheme == HUB:
+        hub = require("huggingface_hub", extra="hf")
+        name, _, commit = address.root.rpartition("@")
+        url = f"{hub.constants.ENDPOINT}/{name}/resolve/{commit}"
+        client |= {
+            "default_headers": hub.utils.build_hf_headers()
+        }  # with the token, if there is one
+        client["allow_http"] = url.startswith("http://")
+        return stores.HTTPStore.from_url(url, client_options=client, retry_config=repeated)
     if address.scheme in ("http", "https"):
         return stores.HTTPStore.from_url(address.root, client_options=client, retry_config=repeated)
     if options.anonymous:

@@ -1,10 +1,11 @@
 """Compare the length of a video file with the length that its container states."""
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from readers.sample import Payload
+from readers.storage.blob import Content
 
 _MATROSKA = "matroska,webm"
 """FFmpeg's name of Matroska and WebM."""
@@ -29,23 +30,52 @@ _BOXES = frozenset(
 )
 
 
-def missing_bytes(data: Payload) -> int:
+class Box(NamedTuple):
+    """A box of the outermost level of an MP4 file.
+
+    Attributes:
+        kind: Its type, such as b"mdat".
+        start: Offset of its content.
+        stop: Offset after its last byte, as the file states it.
+    """
+
+    kind: bytes
+    start: int
+    stop: int
+
+
+def boxes_of(data: Content) -> Iterator[Box]:
+    """Yield the boxes of the outermost level of an MP4 file, in their order, up to one that is unknown or has no size."""
+    offset = 0
+    for _ in range(_MOST_BOXES):
+        if offset + 8 > len(data):
+            break
+        head = bytes(data[offset : offset + 16])
+        size, kind, width = int.from_bytes(head[:4], "big"), head[4:8], 8
+        if size == 1:
+            size, width = int.from_bytes(head[8:16], "big"), 16
+        if size < width or kind not in _BOXES:  # 0: to the end of the file
+            break
+        yield Box(kind, offset + width, offset + size)
+        offset += size
+
+
+def missing_bytes(data: Content) -> int:
     """Return the number of bytes that are missing at the end of a video file; 0 if its container does not state its length.
 
     AVI states its length, Matroska the length of its segment, and MP4 the length of each box.
     """
-    view = memoryview(data)
-    head = bytes(view[:_HEAD_BYTES])
+    head = bytes(data[:_HEAD_BYTES])
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         size = int.from_bytes(head[4:8], "little")
         end = 0 if size in _UNKNOWN_SIZES else 8 + size
     elif head[:4] == _EBML:
         end = _end_of_segment(head)
     elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
-        end = _end_of_boxes(view)
+        end = _end_of_boxes(data)
     else:
         return 0
-    return max(0, end - len(view))
+    return max(0, end - len(data))
 
 
 def missing_seconds(container: Any, stream: Any, end_seconds: Fraction) -> float:
@@ -83,16 +113,5 @@ def _end_of_segment(head: bytes) -> int:
     return 0 if is_unknown else offset + width + size
 
 
-def _end_of_boxes(view: memoryview) -> int:
-    offset = 0
-    for _ in range(_MOST_BOXES):
-        if offset + 8 > len(view):
-            break
-        size, width = int.from_bytes(view[offset : offset + 4], "big"), 8
-        if size == 1:
-            size, width = int.from_bytes(view[offset + 8 : offset + 16], "big"), 16
-        is_known = bytes(view[offset + 4 : offset + 8]) in _BOXES
-        if size < width or not is_known:  # 0: to the end of the file
-            break
-        offset += size
-    return offset
+def _end_of_boxes(data: Content) -> int:
+    return max((box.stop for box in boxes_of(data)), default=0)

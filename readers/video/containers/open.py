@@ -7,8 +7,8 @@ from typing import Any
 
 from readers.detect.registry import require
 from readers.image.kinds import HEAD_BYTES, not_video
-from readers.sample import Payload, ReadersError
-from readers.storage.blob import ContentFile
+from readers.sample import ReadersError
+from readers.storage.blob import Content, ContentFile
 from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
@@ -57,7 +57,7 @@ class Deadline:
 
 
 @contextmanager
-def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
+def open_container(data: Content, deadline: Deadline, *, parses: bool = True) -> Iterator[Any]:
     """Open the bytes of a video file as a container during the with block; only the parts that FFmpeg reads are copied.
 
     Frames of more than 2**27 pixels are not decoded.
@@ -65,6 +65,8 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     Args:
         data: The bytes of the complete file.
         deadline: Time limit for the block.
+        parses: Whether the bytes of packets are parsed; if not, times and keyframes are those that the container states. False
+            needs PyAV with `takes_options`.
 
     Yields:
         An `av.container.InputContainer`.
@@ -82,8 +84,8 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
         source.seek(0)
         # FFmpeg decodes some frames when it opens a file, so the limit is set here as well. Not with older PyAV: FFmpeg then reads
         # beyond its options where a file has more streams than its header names, which ends the process.
-        installed = tuple(map(int, av.__version__.split(".")[:2]))
-        options = {"max_pixels": str(MAX_PIXELS)} if installed >= _FIRST_SAFE_OPTIONS else {}
+        options = {"max_pixels": str(MAX_PIXELS)} if takes_options() else {}
+        options |= {} if parses else {"fflags": "noparse+nofillin"}
         with av.open(source, buffer_size=_BUFFER_BYTES, options=options) as container:
             yield container
     except av.FFmpegError as error:
@@ -92,6 +94,12 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
         raise VideoError(f"PyAV: {error}") from None
     except OSError as error:
         raise VideoError(f"the file cannot be read: {reason_of(error)}") from error
+
+
+def takes_options() -> bool:
+    """Return whether the installed PyAV can be given options for a file; see `open_container`."""
+    version = require("av", extra="video").__version__
+    return tuple(map(int, version.split(".")[:2])) >= _FIRST_SAFE_OPTIONS
 
 
 def find_stream(container: Any) -> Any:
@@ -153,8 +161,8 @@ def _is_marked(stream: Any, *marks: str) -> bool:
 class _Source(ContentFile):
     """A file object for PyAV over the bytes of a video, which checks the time limit."""
 
-    def __init__(self, data: Payload, deadline: Deadline) -> None:
-        super().__init__(memoryview(data))
+    def __init__(self, data: Content, deadline: Deadline) -> None:
+        super().__init__(data)
         self._deadline = deadline
 
     def read(self, size: int | None = -1, /) -> bytes:

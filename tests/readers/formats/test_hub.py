@@ -28,7 +28,9 @@ from readers.formats.hub.dataset import _choose
 from readers.formats.hub.repository import _in_folder
 from tests.support.annotated import put
 from tests.support.hub_server import COMMIT, NAME, Hub, hub
+from tests.support.lerobot import TOP, Robot, change_info
 from tests.support.opening import assert_refused
+from tests.support.remote_data import assert_same_samples
 
 ADDRESS = f"hf://datasets/{NAME}"
 CARD = """---
@@ -122,7 +124,10 @@ def store(clone: Path, cache: Path, without: str = "") -> Path:
     for file in sorted(path for path in clone.rglob("*") if path.is_file()):
         name = file.relative_to(clone)
         if str(name) != without:
-            link, blob = root / "snapshots" / COMMIT / name, root / "blobs" / file.name
+            link, blob = (
+                root / "snapshots" / COMMIT / name,
+                root / "blobs" / str(name).replace("/", "-"),
+            )
             blob.parent.mkdir(parents=True, exist_ok=True)
             link.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, blob)
@@ -376,6 +381,97 @@ class TestCache:
         if not library:
             monkeypatch.setitem(sys.modules, "huggingface_hub", None)
         assert_refused(match, source)
+
+
+class TestRobots:
+    """LeRobot datasets are read in parts, without their download."""
+
+    @pytest.fixture
+    def robot(self, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A dataset as lerobot uploads it: its card calls the tables the files of a split."""
+        pytest.importorskip("obstore")
+        monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "blocks"))
+        monkeypatch.setattr("readers.storage.remote.cache._open", {})
+        shutil.rmtree(clone / "data")
+        Robot().write(clone)
+        put(clone, {"README.md": CARD.replace("data/train-*", "data/*/*.parquet")})
+        return clone
+
+    def test_samples_are_those_of_the_folder(
+        self, robot: Path, server: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The token goes to the Hub, not to the host that sends large files, and not into pickles."""
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        server.token = "hf_secret"
+        monkeypatch.setenv("HF_TOKEN", server.token)
+        local = open_dataset(robot, delta_timestamps={"action": [0.0, 0.1]})
+        remote = open_dataset(f"{ADDRESS}@main", delta_timestamps={"action": [0.0, 0.1]})
+        pickled = pickle.dumps(remote)
+
+        assert_same_samples(local, remote)
+        assert_same_samples(local, pickle.loads(pickled))
+        assert remote.fingerprint == local.fingerprint
+        assert f"@{COMMIT}" in str(remote.root)
+        assert b"hf_secret" not in pickled
+        assert not list((robot.parent / "cache").rglob("*.mp4"))
+
+    def test_it_lies_in_a_folder(
+        self, robot: Path, server: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of the repository, beside others; and its splits are those of episodes, not of the card."""
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        shutil.move(robot, robot.parent / "moved")
+        shutil.move(robot.parent / "moved", robot / "arm")
+        assert len(open_dataset(f"{ADDRESS}/arm", split="train")) == 14
+
+    @pytest.mark.usefixtures("robot", "server")
+    def test_another_format_is_given(self) -> None:
+        """The tables of frames are opened as such."""
+        assert_refused(
+            "column 'note' of .* holds string",
+            ADDRESS,
+            format="parquet",
+            split="train",
+            image="note",
+        )
+
+    @pytest.mark.parametrize(
+        ("token", "version", "match"),
+        [
+            ("hf_other", "v3.0", "ask for access on its page"),
+            ("", "v2.1", "of version v2.1, .*convert_dataset_v21_to_v30"),
+        ],
+    )
+    def test_refusals(
+        self,
+        robot: Path,
+        server: Hub,
+        monkeypatch: pytest.MonkeyPatch,
+        token: str,
+        version: str,
+        match: str,
+    ) -> None:
+        """Of the Hub, and of the version."""
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        change_info(robot, codebase_version=version)
+        server.token = token
+        assert_refused(match, ADDRESS)
+
+    def test_without_the_hub(self, robot: Path, offline: Path) -> None:
+        """The files in the cache are read; a video that is not there costs its windows alone."""
+        store(robot, offline, without=f"videos/{TOP}/chunk-000/file-001.mp4")
+        found = open_dataset(ADDRESS).fetch(range(14))
+        assert [isinstance(one, Sample) for one in found] == [True] * 8 + [False] * 6
+
+    def test_what_was_downloaded_is_not_fetched(
+        self, robot: Path, server: Hub, cache: Path
+    ) -> None:
+        """Where all files are in the cache."""
+        store(robot, cache)
+        dataset = open_dataset(ADDRESS)
+        dataset.fetch([0])
+        assert isinstance(dataset.root, Path)
+        assert not [name for name in server.served if name.endswith(".mp4")]
 
 
 @pytest.mark.parametrize(

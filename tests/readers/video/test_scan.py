@@ -5,8 +5,8 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +21,7 @@ from dali_pipes.video.dali.support import decodes
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.packets import first_packets
 from readers import BadSample, Sample, SourceError, open_dataset
+from readers.storage.blob import BlobPayload
 from readers.video import (
     HIDDEN,
     VIDEO_FIELDS,
@@ -682,3 +683,94 @@ def test_file_without_streams(plain: Path) -> None:
     """The reason does not speak of what there is when there is nothing."""
     with pytest.raises(VideoError, match=r"^it has no streams$"):
         scan_video(plain.read_bytes().replace(b"trak", b"free"))
+
+
+ODD: dict[str, Callable[[Path, NDArray[np.uint8]], bytes]] = {
+    "intra": lambda path, frames: write_video(path, frames, gop=1).read_bytes(),
+    "turned": lambda path, frames: write_video(path, frames, rotation=90).read_bytes(),
+    "with sound": lambda path, frames: write_video(path, frames, audio=True).read_bytes(),
+    "later": lambda path, frames: write_video(
+        path, frames, pts=[512 * n * n + 9000 for n in range(NUM_FRAMES)]
+    ).read_bytes(),
+    "cut": lambda path, frames: fast_start(write_video(path, frames))[:-2000],
+    "no moov": lambda path, frames: write_video(path, frames).read_bytes()[:-2000],
+    "a picture": lambda *_: b"\x89PNG\r\n\x1a\n" + bytes(4000),
+    "empty": lambda *_: b"",
+}
+
+
+def fast_start(path: Path) -> bytes:
+    """A copy whose tables precede the packets."""
+    options = {"options": {"movflags": "faststart"}}
+    return remux(path, path.with_name("fast.mp4"), lambda *_: True, **options).read_bytes()
+
+
+class Parts:
+    """A blob that counts what is read of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.size_bytes, self.spans = data, len(data), list[tuple[int, int]]()
+        self.name = self.location = self.stamp = ""
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return bytes of ranges."""
+        self.spans += ranges
+        return [self.data[start:stop] for start, stop in ranges]
+
+    def content(self) -> bytes:
+        """Return all bytes."""
+        return self.data
+
+
+def scanned(data: Any) -> dict[str, Any]:
+    """The values of a scan, or its reason."""
+    try:
+        info = scan_video(data)
+    except VideoError as error:
+        return {"reason": str(error)}
+    return {one.name: np.asarray(getattr(info, one.name)).tolist() for one in fields(info)}
+
+
+@pytest.mark.parametrize(
+    ("codec", "ending", "how"), [way for way in WAYS if way[1] in ("mp4", "mov", "3gp", "m4v")]
+)
+def test_parts_of_a_file_tell_what_all_of_it_tells(
+    codec: str, ending: str, how: dict[str, Any], tmp_path: Path, frames: NDArray[np.uint8]
+) -> None:
+    """Of MP4, of which most is not read where it is large."""
+    data = write_video(tmp_path / f"a.{ending}", frames, codec=codec, **how).read_bytes()
+
+    assert scanned(BlobPayload(Parts(data))) == scanned(data)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_parts_of_an_odd_file(name: str, tmp_path: Path, frames: NDArray[np.uint8]) -> None:
+    """It is read from front to back where its tables do not suffice."""
+    data = ODD[name](tmp_path / "a.mp4", frames)
+
+    assert scanned(BlobPayload(Parts(data))) == scanned(data)
+
+
+def test_few_parts_are_read(tmp_path: Path) -> None:
+    """Both ends, and the first frames."""
+    frames = np.random.default_rng(0).integers(0, 256, (60, 240, 320, 3), np.uint8)
+    parts = Parts(
+        write_video(
+            tmp_path / "a.mp4", frames, gop=2, options={"preset": "ultrafast", "qp": "8"}
+        ).read_bytes()
+    )
+    scan_video(BlobPayload(parts))
+    read = np.zeros(parts.size_bytes, bool)
+    for start, stop in parts.spans:
+        read[start:stop] = True
+
+    assert parts.size_bytes > 4_000_000
+    assert read.sum() < parts.size_bytes / 4
+
+
+def test_other_containers_are_not_read_in_parts(tmp_path: Path, frames: NDArray[np.uint8]) -> None:
+    """They would have to be read whole."""
+    data = write_video(tmp_path / "a.mkv", frames).read_bytes()
+
+    with pytest.raises(VideoError, match="only MP4 is read: copy the dataset here"):
+        scan_video(BlobPayload(Parts(data)))
