@@ -177,8 +177,10 @@ class Augmenter:
         """Render rows `start` to `stop` (half open), and augment them while their canvases are in the CPU's cache."""
         canvases = self._own_canvases(engines, stop - start)
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
-        times = canvases.times
-        out = tuple(view[start * times : stop * times] for view in images)
+        out = tuple(
+            view[start * len(columns) : stop * len(columns)]
+            for view, columns in zip(images, canvases.columns, strict=True)
+        )
         rows = decoded.fetched
         engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, out, rows.work)
         return self.workers.move_targets(decoded)
