@@ -1,6 +1,7 @@
 """Recipes for groups of cameras in the loader: one draw for each group and window, pictures of several sizes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,13 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import Batch, Clips, Execution, LoaderError, MultiScale, StateMismatchError
+from dali_pipes.preview import preview_images
+from dali_pipes.stages.assemble import batch_of
+from dali_pipes.stages.augment import Engines
+from dali_pipes.stages.data import Fetched
+from dali_pipes.stages.job import HELPER, make_job
+from dali_pipes.stages.remote_production import build
+from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import (
     CameraRecipes,
     CenterCrop,
@@ -124,6 +132,7 @@ def test_cameras_keep_sizes_of_their_own(root: Path) -> None:
     assert batch.frames is not None
     assert batch.frames.shape == (4, 5)
     assert torch.equal(batch.images, batch[TOP])
+    assert list(load(dataset, {WRIST: WHOLE, TOP: WHOLE}).peek().cameras) == [TOP, WRIST]
     assert [view.shape[1] for view in batch.views] == [3, 2]
     for mine, theirs in zip(loader, views, strict=True):
         assert torch.equal(mine[WRIST], theirs.views[1])
@@ -164,6 +173,48 @@ def test_engines_agree(root: Path) -> None:
         for name, pictures in fused.items():
             for index, one in pictures.items():
                 assert (one - other[name][index]).abs().max() < 2 / 255 / 0.22  # as normalised
+
+
+def test_functions_of_full_batches(root: Path) -> None:
+    """A step of several parts, which a function takes together, is that of small steps."""
+    dataset = open_dataset(root, delta_timestamps=DELTAS)
+    doubling = Recipe([*WHOLE.operations, double])
+    small = cameras_of(load(dataset, {WRIST: CROPS, TOP: WHOLE}))
+    large = cameras_of(load(dataset, {WRIST: CROPS, TOP: doubling}, batch_size=14))
+
+    assert are_equal(large[WRIST], small[WRIST])
+    assert are_equal(large[TOP], {index: 2 * pictures for index, pictures in small[TOP].items()})
+
+
+def double(images: torch.Tensor) -> torch.Tensor:
+    """A step of the user's own."""
+    return 2 * images
+
+
+def test_canvases_for_a_gpu(root: Path) -> None:
+    """What a helper process sends for a GPU are the canvases of each group, of which an engine makes the usual batch."""
+    recipes = {WRIST: CROPS, TOP: Recipe([Resize((16, 20)), *WHOLE.operations[:-1]])}
+    loader = load(open_dataset(root, delta_timestamps=DELTAS), recipes)
+    setup, steps = loader._setup, loader.steps
+    frames = tuple(
+        Frame((14, *size, 3), torch.uint8, permuted=False, columns=view.columns)
+        for view, size in zip(setup.views, ((24, 32), (16, 20)), strict=True)
+    )
+    job = replace(make_job(setup, steps, HELPER), canvases=True, frames=(frames,))
+
+    def memory(fetched: Fetched) -> tuple[torch.Tensor, ...]:
+        empty = [torch.empty(frame.size_bytes, dtype=torch.uint8) for frame in frames]
+        pairs = zip(frames, empty, strict=True)
+        return tuple(frame.images(one, len(fetched)) for frame, one in pairs)
+
+    pipeline, engines = build(job, memory), Engines(setup.views, setup.fetcher.recorder)
+    made = []
+    for plan in steps.plans(0):
+        finished, canvases = pipeline.make(plan)
+        images = engines.augment(finished, canvases)
+        made.append(batch_of(finished, images, setup, lambda _: None))
+    pipeline.close()
+    assert_same(made, list(loader))
 
 
 @pytest.mark.parametrize("helper", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -312,6 +363,13 @@ def test_cameras_need_names(tmp_path: Path, jpeg: Any) -> None:
     clips = Clips(open_dataset(tmp_path / "videos"), num_frames=2, stride=1)
     with pytest.raises(LoaderError, match="samples have no cameras"):
         load(clips, BOTH)
+
+
+@pytest.mark.parametrize("recipe", [CROPS, BOTH])
+def test_previews_are_refused(root: Path, recipe: Recipe | CameraRecipes) -> None:
+    """They have no layout for the pictures of several cameras."""
+    with pytest.raises(LoaderError, match=f"draws no pictures of the cameras {TOP}, {WRIST}"):
+        preview_images(open_dataset(root), recipe, [0])
 
 
 def test_threads_make_the_same_batches(root: Path) -> None:
