@@ -27,7 +27,7 @@ class Batch:
     Attributes:
         images: [B, 3, H, W], for clips [B, T, 3, H, W], of the loader's dtype; another number of channels with
             ImageOptions(channels=...). Values are in [0, 1] unless the recipe normalises, and 0 to 255 for torch.uint8.
-            With several views it is the first of `views`.
+            With several views it is the first of `views`; with CameraRecipes the pictures of the first group.
         labels: int64 [B], -1 if the data has no label. With a recipe that mixes samples float32 [B, num_classes], the
             shares of the classes in `images`; a sample without a label is an error unless it has boxes, masks or
             keypoints, and then its shares are 0 (int64 and -1 if neither the recipe nor the data has classes). For a
@@ -36,7 +36,8 @@ class Batch:
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
-        views: One tensor like `images` for each recipe of Views, whose sizes may differ; one view if the loader has one recipe.
+        views: One tensor like `images` for each recipe of Views or CameraRecipes, whose sizes may differ; one view if the
+            loader has one recipe.
         masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered masks.
         boxes: B float32 [Ni, 4], for oriented boxes [Ni, 5] or [Ni, 8], in the form of the recipe's BoxParams; without these
             left, top, right, bottom in pixels. See `bounding_boxes` for torchvision's tensors.
@@ -55,9 +56,10 @@ class Batch:
         fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
             are known, else a list of B values. It also has the images of samples with several images, [B, C, H, W]
             each, and the maps, float32 [B, 1 or 2, H, W].
-        camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see `cameras`.
+        camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures in `frames` and `seconds`.
         box_params: The form of `boxes`; None if there are none.
         dataset_index: int64 [B] on the CPU: for a mixture, the position of each sample's dataset among `Mixture.datasets`; else None.
+        camera_groups: For each view, the cameras whose pictures it has one after the other; see `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -88,6 +90,7 @@ class Batch:
     camera_columns: Mapping[str, slice] = field(default_factory=dict)
     box_params: BoxParams | None = None
     dataset_index: torch.Tensor | None = None
+    camera_groups: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -102,11 +105,17 @@ class Batch:
 
     @property
     def cameras(self) -> dict[str, torch.Tensor]:
-        """The pictures of each camera, [B, T, 3, H, W], as parts of `images`; empty if the data names no cameras.
+        """The pictures of each camera, [B, T, 3, H, W], as parts of the first of `views` that shows it.
 
-        They are black before the recipe's batch stage where `camera_mask` is False.
+        T is the count of the camera's pictures. It is empty if the data names no cameras. The pictures are black before the
+        recipe's batch stage where `camera_mask` is False.
         """
-        return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
+        parts: dict[str, torch.Tensor] = {}
+        for view, group in zip((self.images, *self.views[1:]), self.camera_groups, strict=False):
+            columns = [self.camera_columns[name] for name in group]
+            lengths = [one.stop - one.start for one in columns]
+            parts = dict(zip(group, torch.split(view, lengths, dim=1), strict=True)) | parts
+        return {name: parts[name] for name in self.camera_columns}
 
     @property
     def camera_mask(self) -> dict[str, torch.Tensor]:
@@ -161,7 +170,7 @@ class Batch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all entries by name, including cameras and further fields; `views` only if there are several."""
-        left_out = {"fields", "camera_columns", "box_params"} | (
+        left_out = {"fields", "camera_columns", "camera_groups", "box_params"} | (
             {"views"} if len(self.views) == 1 else set()
         )
         named = {own.name: getattr(self, own.name) for own in fields(self)}

@@ -58,7 +58,7 @@ from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.schedule import BucketSteps, LastBatch, total
 from dali_pipes.steps.streams.order import UNKNOWN
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
-from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
+from dali_pipes.steps.variants import AnyRecipe, MultiScale, OfCameras, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
 from readers.datasets.stream import Stream
@@ -82,8 +82,9 @@ class Loader:
             `Clips` of a dataset of videos, their selections and mixtures, and LeRobot datasets give clips of T frames.
         recipe: The operations on each image; all frames of a clip get equal operations and draws. `Views` make several
             pictures of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
-            soft. All images of a view must have one final size. A `Schedule` has recipes by epoch. With `buckets` or
-            `sizes`: a function of the size (height, width) that returns one of these.
+            soft. All images of a view must have one final size. A `Schedule` has recipes by epoch. For the cameras of a
+            LeRobot dataset, `CameraRecipes` or their argument, a dictionary, have a recipe and draws for each group of
+            cameras. With `buckets` or `sizes`: a function of the size (height, width) that returns one of these.
         batch_size: Samples per rank and step; with `buckets` also a dictionary with one for each size, as from
             ``buckets.batch_sizes(pixels=...)``.
         buckets: Sizes from which each sample gets the one that best suits its shape; all samples of a step, on all
@@ -163,7 +164,7 @@ class Loader:
     def __init__(
         self,
         dataset: Dataset | Stream,
-        recipe: AnyRecipe | RecipeOf,
+        recipe: AnyRecipe | OfCameras | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
         buckets: Buckets | None = None,
@@ -228,7 +229,7 @@ class Loader:
     def eval(
         cls,
         dataset: Dataset | Stream,
-        recipe: AnyRecipe | RecipeOf,
+        recipe: AnyRecipe | OfCameras | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
         last_batch: Literal["partial", "pad"] = "partial",

@@ -15,7 +15,7 @@ from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 from dali_pipes.steps.variants import Variants
-from gpu_aug import Recipe
+from gpu_aug.views import CameraRecipes, Views
 from readers import Dataset, Mixture
 from readers.order.shuffle import AnyOrder
 from readers.plural import counted
@@ -286,7 +286,7 @@ def describe_recipe(variants: Variants) -> list[str]:
     for epoch in schedule.first_epochs:
         if len(schedule) > 1:
             lines.append(f"from epoch {epoch} on:")
-        lines += _describe_views(variants.views[variants.at(epoch)].recipes)
+        lines += _describe_views(variants.views[variants.at(epoch)])
     cut = [_cut(line, _LINE) for line in lines]
     while sum(map(len, cut)) > _RECIPE:
         cut.pop()
@@ -306,9 +306,16 @@ def shown_sizes(sizes: Sequence[tuple[int, int]]) -> str:
     return shown + (f" and {len(sizes) - _MOST_SIZES} more" if len(sizes) > _MOST_SIZES else "")
 
 
-def _describe_views(views: Sequence[Recipe]) -> Iterator[str]:
-    for recipe, count in Counter(views).items():
-        head = f"{count} of {len(views)} views: " if len(views) > 1 else ""
+def _describe_views(views: Views) -> Iterator[str]:
+    if isinstance(views, CameraRecipes):
+        titles = (f"cameras {title}: " for title in views.titles)
+        heads = [*zip(views.recipes, titles, strict=True)]
+    else:
+        heads = [
+            (recipe, f"{count} of {len(views)} views: " if len(views) > 1 else "")
+            for recipe, count in Counter(views.recipes).items()
+        ]
+    for recipe, head in heads:
         for operation in recipe.operations:
             yield head + _describe_call(operation.differences())
         for name, params in recipe.target_params.items():

@@ -20,7 +20,7 @@ from gpu_aug.schedule import Schedule
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams, Targets
 from gpu_aug.transform import Transform
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 
 # Without a handler of the user nothing is printed, not even warnings.
 logging.getLogger(__name__).addHandler(logging.NullHandler())

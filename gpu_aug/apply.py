@@ -24,7 +24,7 @@ from gpu_aug.samples import Sample, read_sample
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.targets.targets import Targets, as_array
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 
 _MOST_SEEDS = 2**63 - 1  # the largest limit that torch.randint takes
 MOST_INDICES = 2**63 - 2
@@ -95,6 +95,11 @@ def apply(
         torch.Size([3, 32, 32])
     """
     require_recipe(recipe, Recipe, Views)
+    if isinstance(recipe, CameraRecipes):
+        raise RecipeError(
+            "apply got CameraRecipes, and its samples have no names of cameras: give them to a Loader, or apply each "
+            "of their recipes"
+        )
     if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
         raise TargetsError(
             f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "

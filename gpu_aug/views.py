@@ -1,7 +1,8 @@
-"""Views: several recipes for several images of the same sample."""
+"""Views: several recipes for several images of the same sample, or for the cameras of a sample."""
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -54,6 +55,11 @@ class Views(metaclass=FriendlyArgumentErrors):
         return len(self.recipes)
 
     @property
+    def titles(self) -> tuple[str, ...]:
+        """A name of each view, for people."""
+        return tuple(f"view {number}" for number in range(len(self)))
+
+    @property
     def group(self) -> int:
         """Number of neighbouring positions of the epoch's order whose images are mixed: 1, 2 or 4."""
         return max(recipe.group for recipe in self.recipes)
@@ -74,19 +80,23 @@ class Views(metaclass=FriendlyArgumentErrors):
         length: int | None = None,
         boxes: Sequence[Any] | None = None,
     ) -> tuple[Draws, ...]:
-        """Return the draws of each view; see Recipe.draw. Each recipe reads the boxes in its own format."""
+        """Return the draws of each view; see Recipe.draw. Each recipe reads the boxes in its own format.
+
+        `sizes` is int64 [B, 2], or int64 [views, B, 2] if the source images of the views have sizes of their own.
+        """
         where: dict[str, Any] = {"positions": positions, "length": length, "boxes": boxes}
+        of_view = sizes if np.ndim(sizes) == 3 else [sizes] * len(self)
         drawn = [
-            recipe.draw(seed, epoch, indices, sizes, view=view, **where)
-            for view, recipe in enumerate(self.recipes)
+            recipe.draw(seed, epoch, indices, own, view=view, **where)
+            for view, (recipe, own) in enumerate(zip(self.recipes, of_view, strict=True))
         ]
         return tuple(replace(draws, temporal=drawn[0].temporal) for draws in drawn)
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
         """Return text about how the fused engine carries out each view; see Recipe.explain."""
         return "\n".join(
-            f"view {number}: {recipe.explain(device=device, exact=exact)}"
-            for number, recipe in enumerate(self.recipes)
+            f"{title}: {recipe.explain(device=device, exact=exact)}"
+            for title, recipe in zip(self.titles, self.recipes, strict=True)
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +134,94 @@ class Views(metaclass=FriendlyArgumentErrors):
         return ViewsTransform(self, seed, **options)
 
 
+@dataclass(frozen=True, init=False)
+class CameraRecipes(Views):
+    """Recipes for the cameras of a sample, for a Loader of a dataset that names cameras (LeRobot).
+
+    The cameras of a group share a recipe and, in each sample, one draw, as stereo pairs must. Groups draw independently,
+    even if their recipes are equal. The draws depend on a group's place among the groups, not on the cameras' names.
+
+    Args:
+        recipes: The recipe of each group, by the name of a camera or by a tuple of names; their order counts.
+
+    Attributes:
+        groups: The cameras of each recipe.
+
+    Raises:
+        RecipeError: There are no recipes, a key names no camera, a value is not a recipe, or two groups name one camera.
+
+    Example:
+        >>> near = Recipe([RandomResizedCrop(64), ColorJitter(0.2), Normalize()])
+        >>> far = Recipe([RandomResizedCrop((96, 128)), Normalize()])
+        >>> CameraRecipes({("left", "right"): near, "top": far}).groups
+        (('left', 'right'), ('top',))
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+
+    def __init__(self, recipes: Mapping[Any, Recipe]) -> None:
+        if not isinstance(recipes, Mapping) or not recipes:
+            raise RecipeError(
+                f"recipes of cameras must be a dictionary of at least one Recipe, got {recipes!r}: write "
+                'CameraRecipes({"top": first, ("left", "right"): second})'
+            )
+        groups = tuple((key,) if isinstance(key, str) else key for key in recipes)
+        for group, recipe in zip(groups, recipes.values(), strict=True):
+            if not isinstance(group, tuple) or not group or not all(map(_is_name, group)):
+                raise RecipeError(
+                    f"a group of cameras must be the name of a camera or a tuple of names, got {group!r}: write "
+                    '("left", "right")'
+                )
+            require_recipe(recipe, Recipe, name=f"the recipe of {', '.join(group)}")
+        names = [name for group in groups for name in group]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise RecipeError(
+                f"a camera must be in one group, and {', '.join(repeated)} is named twice: leave one of them out"
+            )
+        super().__init__([*recipes.values()])
+        object.__setattr__(self, "groups", groups)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The names of the cameras of each group, for people."""
+        return tuple(", ".join(group) for group in self.groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipes and their cameras as plain values, ready for JSON."""
+        return {
+            "version": FORMAT_VERSION,
+            "camera_groups": [
+                {"cameras": list(group), **_parts(recipe)}
+                for group, recipe in zip(self.groups, self.recipes, strict=True)
+            ],
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of the groups' cameras and the fingerprints of their recipes."""
+        prints = [recipe.fingerprint for recipe in self.recipes]
+        pairs = json.dumps([*zip(self.groups, prints, strict=True)])
+        return hashlib.sha256(f"camera groups:{pairs}".encode()).hexdigest()
+
+    def transform(self, seed: int | None = None, **options: Any) -> Any:
+        """Raise a RecipeError: a callable gets images without the names of their cameras."""
+        del seed, options
+        raise RecipeError(
+            "CameraRecipes have no transform, because its images have no names of cameras: give them to a Loader, or "
+            "call transform of each of their recipes"
+        )
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) and bool(given)
+
+
+def _parts(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as plain values without the version."""
+    return {name: part for name, part in recipe.to_dict().items() if name != "version"}
+
+
 def _view(recipe: Recipe) -> Any:
     """Return a view's operations as a list, or as a dictionary if its recipe has more than operations."""
-    view = {name: part for name, part in recipe.to_dict().items() if name != "version"}
+    view = _parts(recipe)
     return view["operations"] if len(view) == 1 else view

@@ -9,7 +9,7 @@ from bench.output.text import print_line, print_table
 from dali_pipes.preview.chosen_batches import ENGINES
 from gpu_aug import Operation, Recipe
 from gpu_aug.ops.operation import in_brief
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 
 _CAPTION = "engines: ms per image; decoding: done while decoding"
 
@@ -19,8 +19,12 @@ def print_recipe(source: str) -> None:
     parsed = recipe_from(source)
     recipes = parsed.recipes if isinstance(parsed, Views) else (parsed,)
     for recipe in dict.fromkeys(recipes):
-        numbers = [str(number + 1) for number, other in enumerate(recipes) if other == recipe]
-        title = f"view {', '.join(numbers)} of {len(recipes)}" if len(recipes) > 1 else source
+        numbers = [number for number, other in enumerate(recipes) if other == recipe]
+        title = source
+        if isinstance(parsed, CameraRecipes):
+            title = f"cameras {'; '.join(parsed.titles[number] for number in numbers)}"
+        elif len(recipes) > 1:
+            title = f"view {', '.join(str(number + 1) for number in numbers)} of {len(recipes)}"
         columns = ("operation", "arguments", *(f">{engine}" for engine in ENGINES))
         print_table(columns, _rows(recipe), title=title, caption=_CAPTION)
         print_line(_summary(recipe))

@@ -14,6 +14,7 @@ from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import MultiScale
 from dali_pipes.video.source import ClipSource, robots_of
+from gpu_aug.views import CameraRecipes
 from readers.cores import ranks_of_machine, usable_cores
 from readers.labels.label_vector import described
 from readers.plural import counted
@@ -67,7 +68,10 @@ def explain(setup: Setup, steps: AnySteps, machines: Sequence[str] = ()) -> Iter
 def _samples(setup: Setup) -> Iterator[str]:
     """Yield lines about views, clips, and images that are not RGB of 8 bits."""
     views, clips, images = setup.views, setup.fetcher.clips, setup.fetcher.images
-    if len(views) > 1:
+    first = setup.fetcher.variants.views[0]
+    if isinstance(first, CameraRecipes):
+        yield f"camera groups, each with draws of its own: {'; '.join(first.titles)}"
+    elif len(views) > 1:
         yield (
             f"views: {len(views)} of each sample, which is read and decoded once; labels and targets "
             f"are those of the first"

@@ -20,8 +20,8 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.steps.schedule import LastBatch
-from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf, Variants
-from dali_pipes.video.source import ClipSource, require_fits_clips
+from dali_pipes.steps.variants import AnyRecipe, MultiScale, OfCameras, RecipeOf, Variants
+from dali_pipes.video.source import ClipSource, camera_groups, require_fits_clips
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
 from readers.order.buckets import Buckets, Size
@@ -32,7 +32,7 @@ class Options:
     """The arguments of a `Loader` that affect its batches; helper processes and Ray workers get a copy."""
 
     dataset: Dataset  # may also be a Stream, which the checks accept
-    recipe: AnyRecipe | RecipeOf
+    recipe: AnyRecipe | OfCameras | RecipeOf
     batch_size: int | Mapping[Size, int]
     buckets: Buckets | None
     sizes: MultiScale | None
@@ -118,6 +118,11 @@ def require_fits_samples(
     for views in variants.views:
         require_fits_clips(views, clips, options.decoder)
     refuse(
+        (
+            len({camera_groups(views, clips) for views in variants.views}) > 1,
+            "the recipes of a run have different groups of cameras, and a batch has one form; give all recipes one order "
+            "of the same groups",
+        ),
         (
             bool(images.names) and any(len(views.recipes) > 1 for views in variants.views),
             f"images={list(images.names)} is not supported with Views: name each image by its field or by its view. Give "

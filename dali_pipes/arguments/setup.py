@@ -27,7 +27,7 @@ from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps, stream_steps
 from dali_pipes.steps.variants import Variants, make_variants
 from dali_pipes.video.frame_cache import FrameCache
-from dali_pipes.video.source import find_clips
+from dali_pipes.video.source import columns_of_views, find_clips
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineName
 from gpu_aug.targets.maps import check_maps
@@ -146,6 +146,7 @@ def make_views(
     """Return for each recipe of the run its views, compiled for a device."""
     execution, images = options.execution, fetcher.images
     memory_format = torch.channels_last if execution.channels_last else torch.contiguous_format
+    columns = range(fetcher.images_per_row)
     return tuple(
         tuple(
             View(
@@ -156,10 +157,12 @@ def make_views(
                 options.dtype,
                 memory_format,
                 device,
-                fetcher.images_per_row,
+                shown,
                 images.kind,
             )
-            for recipe in views.recipes
+            for recipe, shown in zip(
+                views.recipes, columns_of_views(views, fetcher.clips, columns), strict=True
+            )
         )
         for views in fetcher.variants.views
     )

@@ -19,6 +19,7 @@ from dali_pipes.runs.replay import make_step, require_good
 from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
+from dali_pipes.video.source import find_clips
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Targets, Views
 from readers import Dataset
 
@@ -72,7 +73,17 @@ class Drawn:
 def preview_loader(
     dataset: Dataset, recipe: Recipe | Views | Schedule, *, seed: int, **options: Any
 ) -> Loader:
-    """Return a loader that makes samples as training does, with training's order if samples are mixed with neighbours."""
+    """Return a loader that makes samples as training does, with training's order if samples are mixed with neighbours.
+
+    Raises:
+        LoaderError: The samples are pictures of several cameras, of which previews have no layout.
+    """
+    clips = find_clips(dataset)
+    if clips is not None and clips.cameras:
+        raise LoaderError(
+            f"a preview draws no pictures of the cameras {', '.join(clips.cameras)}: look at batch.cameras of "
+            "Loader(...).peek()"
+        )
     schedule = as_schedule(recipe)
     mixes = any(one.group > 1 for one in schedule.recipes)
     return Loader(

@@ -86,7 +86,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         epoch=int(epoch),
         repeat=int(repeat),
         position=int(plan.positions[row]),
-        header=_header(alone.fetcher, int(index), finished, row, seen.draws),
+        header=_header(alone.fetcher, int(index), finished, row, finished.draws[view]),
         partners=[key for number, key in enumerate(finished.keys) if number != row and key],
         canvas=canvas[0] if len(canvas) == 1 else canvas,
         steps=tuple(_replayed_operations(setup, chosen, seen, row, finished.keys)),
@@ -194,7 +194,7 @@ def _header(
 ) -> dict[str, Any]:
     """Return the properties of a sample's file for `Replay.header`."""
     [sample] = fetcher.dataset.fetch(np.array([index]))
-    height, width = draws.sizes[row * fetcher.images_per_row].tolist()
+    height, width = draws.sizes[row].tolist()
     header: dict[str, Any] = {"height": height, "width": width}
     data = sample.image if isinstance(sample, Sample) else None
     if data is None:

@@ -16,8 +16,9 @@ from dali_pipes.runs.bad_samples import BadRecord, Policy, no_substitute
 from dali_pipes.samples.labels import Labels, take_labels
 from dali_pipes.samples.targets import collate, collate_nothing
 from dali_pipes.stages.data import Finished, Images
+from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.steps.streams.steps import StreamPlan
-from dali_pipes.video.source import ClipSource
+from dali_pipes.video.source import camera_groups
 from gpu_aug import BoxParams, Recipe
 from gpu_aug.targets.soft_labels import missing_labels, soft_labels
 from gpu_aug.upload import upload
@@ -75,8 +76,11 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     recipe = setup.variants[plan.variant][0].recipe
     has_sample = finished.has_sample[plan.rows]
     rows = plan.rows[has_sample]
-    if num_frames := setup.fetcher.num_frames:
-        images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
+    if setup.fetcher.clips is not None:
+        images = tuple(
+            view.view(len(finished), made.images_per_row, *view.shape[1:])
+            for view, made in zip(images, setup.variants[plan.variant], strict=True)
+        )
     named = images_by_name(images, finished, setup)
     if named:
         images = (next(iter(named.values())),)
@@ -102,7 +106,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         box_params=None if targets.get("boxes") is None else recipe.boxes or BoxParams(),
         dataset_index=None if numbers is None else torch.from_numpy(numbers),
-        **clip_columns(finished, rows, setup.fetcher.clips),
+        **clip_columns(finished, rows, setup.fetcher),
         **targets,
     )
 
@@ -192,10 +196,9 @@ def labels_of(
     return soft_labels(recipe, finished.draws[0], shares, num_classes)
 
 
-def clip_columns(
-    finished: Finished, rows: NDArray[np.int64], clips: ClipSource | None
-) -> dict[str, Any]:
+def clip_columns(finished: Finished, rows: NDArray[np.int64], fetcher: Fetcher) -> dict[str, Any]:
     """Return the columns of a batch that describe clips; empty if samples are images."""
+    clips, views = fetcher.clips, fetcher.variants.views[finished.plan.variant]
     if clips is None:
         return {}
     return {
@@ -204,6 +207,7 @@ def clip_columns(
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
         "camera_columns": clips.cameras,
+        "camera_groups": camera_groups(views, clips),
     }
 
 

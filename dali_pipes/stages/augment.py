@@ -32,6 +32,7 @@ class Engines:
 
     Attributes:
         views: The views of every sample.
+        columns: For each view, the frames of a clip, or the images of a sample, that it shows.
         recorder: Measures augmenting and copying.
         device: Device of the engines.
         can_split: Whether a step may be augmented in parts; False if a user's function takes the full batch.
@@ -39,6 +40,7 @@ class Engines:
 
     def __init__(self, views: Sequence[View], recorder: Recorder) -> None:
         self.views, self.recorder = views, recorder
+        self.columns = tuple(view.columns for view in views)
         self.device = views[0].device
         self.can_split = not any(takes_batches(view.recipe) for view in views)
         self._are_canvases = all(_is_canvas(view) for view in views)
@@ -56,9 +58,8 @@ class Engines:
         """Return canvases in the memory of finished images, if these do not differ from their canvases; else None."""
         if not self._are_canvases:
             return None
-        view = self.views[0]
         memory = tuple(one.permute(0, 2, 3, 1) for one in images)
-        return Canvases(memory, view.images_per_row, False, kind=view.kind)
+        return Canvases(memory, self.columns, False, kind=self.views[0].kind)
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""
@@ -185,8 +186,10 @@ class Augmenter:
         stop: int,
     ) -> Decoded:
         """Render rows `start` to `stop` (half open), and augment them while their canvases are in the CPU's cache."""
-        times = engines.views[0].images_per_row
-        out = tuple(view[start * times : stop * times] for view in images)
+        out = tuple(
+            view[start * len(columns) : stop * len(columns)]
+            for view, columns in zip(images, engines.columns, strict=True)
+        )
         # Images are smaller, and their recipes hardly ever empty.
         direct = engines.canvases_in(out) if self.workers.is_video else None
         canvases = direct or self._own_canvases(engines, stop - start)

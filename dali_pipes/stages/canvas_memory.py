@@ -71,7 +71,7 @@ class View:
         dtype: The type of the finished images.
         memory_format: The memory format of the finished images.
         device: Device of the engine.
-        images_per_row: Images per sample: the frames of a clip, or a sample's images.
+        columns: The images of a sample that the view shows, in their order: indices of frames of its clip, or of its images.
         kind: Channels and depth of the images.
         memory: Memory for the finished images on the CPU.
     """
@@ -81,9 +81,14 @@ class View:
     dtype: torch.dtype
     memory_format: torch.memory_format
     device: torch.device
-    images_per_row: int = 1
+    columns: Sequence[int] = range(1)
     kind: ImageKind = USUAL
     memory: BatchMemory = field(default_factory=BatchMemory, compare=False, repr=False)
+
+    @property
+    def images_per_row(self) -> int:
+        """Count of images of a sample that the view shows."""
+        return len(self.columns)
 
     def empty(self, count: int) -> torch.Tensor:
         """Allocate the images of `count` samples, [images, C, H, W]."""
@@ -105,14 +110,14 @@ class Canvases:
 
     Attributes:
         views: One entry per view: a tensor if all canvases have one size, else a list.
-        times: Canvases per row: the frames of a clip, or a sample's images.
+        columns: For each view, the frames of a row's clip that it shows, or the images of its sample; see View.
         pinned: Whether the canvases are copied to a GPU.
-        first: Index in `views` of the canvas of row 0.
+        first: Index of the row whose canvases are those of row 0.
         kind: Channels and depth of the images.
     """
 
     views: tuple[ViewCanvases, ...]
-    times: int
+    columns: tuple[Sequence[int], ...]
     pinned: bool
     first: int = 0
     kind: ImageKind = USUAL
@@ -120,13 +125,14 @@ class Canvases:
     @property
     def num_rows(self) -> int:
         """How many rows the memory holds."""
-        return len(self.views[0]) // self.times
+        return len(self.views[0]) // len(self.columns[0])
 
     def first_rows(self, count: int) -> "Canvases":
         """Return the canvases of the first `count` rows; canvases of different sizes are allocated again."""
-        num = count * self.times
+        nums = [count * len(columns) for columns in self.columns]
         views = tuple(
-            [torch.empty(0)] * num if isinstance(view, list) else view[:num] for view in self.views
+            [torch.empty(0)] * num if isinstance(view, list) else view[:num]
+            for view, num in zip(self.views, nums, strict=True)
         )
         return replace(self, views=views)
 
@@ -137,7 +143,7 @@ class Canvases:
     def of(
         self, row: int, draws: Sequence[Draws], drawn_row: int, frame: int = 0
     ) -> list[torch.Tensor]:
-        """Return the canvases of a row's frame, one per view, uint8 or float32 [height, width, C].
+        """Return the canvases of a row's frame, one per view that shows it, uint8 or float32 [height, width, C].
 
         Args:
             row: The row.
@@ -145,14 +151,20 @@ class Canvases:
             drawn_row: The row in `draws`.
             frame: Index of the frame in its clip, or of the image in its sample.
         """
-        number = (self.first + row) * self.times + frame
         canvases = []
-        for view, drawn in zip(self.views, draws, strict=True):
+        for view, columns, drawn in zip(self.views, self.columns, draws, strict=True):
+            if frame not in columns:
+                continue
+            number = (self.first + row) * len(columns) + columns.index(frame)
             if isinstance(view, list):
                 height, width = drawn.crops.canvas[drawn_row].tolist()
                 view[number] = empty((height, width), self.kind, pinned=self.pinned)
             canvases.append(view[number])
         return canvases
+
+    def views_with(self, frame: int) -> list[int]:
+        """Return the indices of the views that show a frame, in the order of `of`."""
+        return [view for view, columns in enumerate(self.columns) if frame in columns]
 
     def addresses(
         self, rows: NDArray[np.int64], start: int, draws: Sequence[Draws]
@@ -167,8 +179,12 @@ class Canvases:
         if any(isinstance(view, list) for view in self.views):
             for row in rows.tolist():
                 self.of(row, draws, start + row)  # called because it allocates the canvases
-        numbers = (self.first + rows) * self.times
-        return np.stack([addresses_of(view, numbers) for view in self.views])
+        return np.stack(
+            [
+                addresses_of(view, (self.first + rows) * len(columns))
+                for view, columns in zip(self.views, self.columns, strict=True)
+            ]
+        )
 
     def blacken(
         self,
@@ -178,20 +194,20 @@ class Canvases:
         frames: Iterable[int] | None = None,
     ) -> None:
         """Fill the canvases of a row's frames with zeros, of all frames if `frames` is None; see `of` for the arguments."""
-        for frame in range(self.times) if frames is None else frames:
+        for frame in sorted(set().union(*self.columns)) if frames is None else frames:
             for canvas in self.of(row, draws, drawn_row, frame):
                 canvas.zero_()
 
 
 def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canvases:
     """Allocate memory for the canvases of `num_rows` rows."""
-    times, kind = views[0].images_per_row, views[0].kind
-    count = num_rows * times
-    made: list[ViewCanvases] = [
-        [torch.empty(0)] * count if size is None else empty((count, *size), kind, pinned=pinned)
-        for size in (view.recipe.decode_size for view in views)
-    ]
-    return Canvases(tuple(made), times, pinned, kind=kind)
+    kind, made = views[0].kind, list[ViewCanvases]()
+    for view in views:
+        count, size = num_rows * view.images_per_row, view.recipe.decode_size
+        made.append(
+            [torch.empty(0)] * count if size is None else empty((count, *size), kind, pinned=pinned)
+        )
+    return Canvases(tuple(made), tuple(view.columns for view in views), pinned, kind=kind)
 
 
 def addresses_of(canvases: ViewCanvases, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

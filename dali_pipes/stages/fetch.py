@@ -1,6 +1,7 @@
 """The first stage: turn positions in an epoch into encoded samples with their draws, and replace bad samples."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from dali_pipes.video.source import NOT_FOUND, clip_seconds
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
+from gpu_aug.views import CameraRecipes
 from readers import BadSample
 from readers.datasets.located import Located
 from readers.formats.columns import LABEL_LIMIT
@@ -33,6 +35,7 @@ from readers.image.header import image_size
 from readers.sample import Payload
 from readers.storage.traffic import counted
 from readers.storage.unreadable import is_transient
+from readers.video import VideoError
 
 # Mosaic mixes the most samples, four. Groups of neighbours have this size for every recipe, so that recipes share one order.
 LARGEST_GROUP = 4
@@ -169,7 +172,7 @@ class Fetcher(SampleReader):
 
     def _draw(self, fetched: Fetched) -> Fetched:
         """Return rows with their drawn parameters and, for clips, the frames that the draws choose."""
-        draws = self._draws(fetched, fetched.sizes)
+        draws = self._draws(fetched, self._sizes_by_view(fetched))
         chosen, seconds = self._choose_frames(fetched, draws)
         is_bad = chosen == NOT_FOUND
         frames = np.where(is_bad, 0, chosen)
@@ -183,8 +186,27 @@ class Fetcher(SampleReader):
                 drawn = drawn.replaced(row, self.replace_row(drawn, row, error))
         return drawn
 
+    def _sizes_by_view(self, fetched: Fetched) -> NDArray[np.int64]:
+        """Return the sizes of the source images, int64 [n, 2]; for groups of cameras int64 [groups, n, 2].
+
+        The size of a group is that of its first camera; `drawn_for` draws for cameras with another size.
+        """
+        views, clips = self.variants.views[fetched.plan.variant], self.clips
+        if clips is None or not isinstance(views, CameraRecipes):
+            return fetched.sizes
+        sizes = np.tile(fetched.sizes, (len(views), 1, 1))
+        firsts = {clips.cameras[group[0]].start: view for view, group in enumerate(views.groups)}
+        for row in np.flatnonzero(fetched.has_sample).tolist():
+            # The size of the first picture remains for a row whose videos cannot be read: the decode stage replaces it.
+            with suppress(VideoError):
+                for part in clips.parts(int(fetched.indices[row])):
+                    if part.columns.start in firsts:
+                        size = part.info.height, part.info.width
+                        sizes[firsts[part.columns.start], row] = size
+        return sizes
+
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:
-        """Return drawn parameters for images of the given sizes.
+        """Return drawn parameters for images of the given sizes, int64 [n, 2] or [views, n, 2].
 
         If an epoch has a sample several times, each repeat gets other parameters.
         """
@@ -249,23 +271,32 @@ class Fetcher(SampleReader):
         return replace(fetched, sizes=sizes, draws=self._draws(fetched, sizes))
 
     def drawn_for(
-        self, fetched: Fetched, row: int, size: tuple[int, int]
-    ) -> tuple[tuple[Draws, ...], int]:
+        self, fetched: Fetched, row: int, size: tuple[int, int], views: Sequence[int]
+    ) -> tuple[list[Draws], int]:
         """Return the draws for one row of a clip if its pictures have the given size, and the row's index in the draws.
 
         The size may differ from that of the first picture, because the cameras of a clip may differ in size.
 
+        Args:
+            fetched: The step with the clip.
+            row: Index of the clip's row in `fetched`.
+            size: Height and width of the pictures.
+            views: The views that show the pictures, whose draws are returned.
+
         Raises:
             DecodeError: For pictures of this size, the recipe makes images of a different output size.
         """
-        if tuple(fetched.sizes[row].tolist()) == size:
-            return fetched.draws, row
-        draws = self._draws(fetched.rows(row, row + 1), np.array([size], np.int64))
-        pairs = zip(draws, fetched.draws, strict=True)
+        usual = [fetched.draws[view] for view in views]
+        height, width = usual[0].sizes[row].tolist()
+        if (height, width) == size:
+            return usual, row
+        redrawn = self._draws(fetched.rows(row, row + 1), np.array([size], np.int64))
+        draws = [redrawn[view] for view in views]
+        pairs = zip(draws, usual, strict=True)
         if not all(np.array_equal(a.crops.canvas[0], b.crops.canvas[row]) for a, b in pairs):
             raise DecodeError(
-                f"a camera of it has {size[0]}x{size[1]} pixels, another {fetched.sizes[row, 0]}x"
-                f"{fetched.sizes[row, 1]}, though meta/info.json says that both are alike"
+                f"a camera of it has {size[0]}x{size[1]} pixels, another {height}x{width}, though meta/info.json says "
+                "that both are alike"
             )
         return draws, 0
 

@@ -44,10 +44,9 @@ def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int
     try:
         job = _load(job_descriptor)
         ring = Ring(job.frames, job.num_slots, memory)
-        times = job.setup.fetcher.images_per_row
         maker = StepMaker(
             job,
-            lambda step: ring.images(step.plan.step, len(step) * times, step.plan.variant),
+            lambda step: ring.images(step.plan.step, len(step), step.plan.variant),
             _WHERE,
         )
     except Exception as error:  # noqa: BLE001 - the training process raises it

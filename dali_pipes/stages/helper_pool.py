@@ -135,7 +135,6 @@ class HelperPool:
         parts = pickled(job, "the job", HELPER)
         self.capacity, self.left_out = job.num_slots - 1, 0.0
         self.helpers: list[Helper] = []
-        self._images_per_row = job.setup.fetcher.images_per_row
         self._ring = Ring(job.frames, job.num_slots)
         self._end = weakref.finalize(self, end, partial(_end, self.helpers, self._ring))
         try:
@@ -178,11 +177,11 @@ class HelperPool:
             for connection in wait(list(alive)):
                 alive[cast(Connection, connection)].read()
         num_bytes, report = helper.steps.pop(handle)
-        ring, times = self._ring, self._images_per_row
+        ring = self._ring
         return SentStep(
             report,
             ring.read_metadata(handle, num_bytes),
-            lambda finished: ring.images(handle, len(finished) * times, finished.plan.variant),
+            lambda finished: ring.images(handle, len(finished), finished.plan.variant),
         )
 
     def drop(self, handles: Iterable[int]) -> None:

@@ -150,12 +150,13 @@ def frame_of(view: View, count: int, asker: RemoteArgument) -> Frame:
                 f"{asker.argument} on {view.device} needs recipes that begin with a crop or resize "
                 f"to one size, got {view.recipe!r}; begin so, or leave {asker.name} out"
             )
-        return Frame((count, *size, view.kind.channels), view.kind.dtype, permuted=False)
+        shape = (count, *size, view.kind.channels)
+        return Frame(shape, view.kind.dtype, permuted=False, columns=view.columns)
     size = view.recipe.fixed_size
     last = view.memory_format == torch.channels_last
     channels = view.kind.channels
     shape = (count, *size, channels) if last else (count, channels, *size)
-    return Frame(shape, view.dtype, permuted=last)
+    return Frame(shape, view.dtype, permuted=last, columns=view.columns)
 
 
 def pickled(part: Any, name: str, asker: RemoteArgument) -> Any:

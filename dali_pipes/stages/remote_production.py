@@ -99,13 +99,13 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
         memory: Returns the memory for the images of a step: finished images, or canvases if a GPU augments.
     """
     setup, fetcher = job.setup, job.setup.fetcher
-    times = fetcher.images_per_row
     workers = Workers(fetcher, setup.num_threads)
 
     def render_alone(fetched: Fetched, render: Render) -> Pending:
         images = memory(fetched)
         finish = partial(finish_in_memory, fetched, images)
-        canvases = Canvases(images, times, pinned=False, kind=fetcher.images.kind)
+        columns = tuple(frame.columns for frame in job.frames[fetched.plan.variant])
+        canvases = Canvases(images, columns, pinned=False, kind=fetcher.images.kind)
         return Pending(finish, workers.render(fetched, render, canvases))
 
     spawn = render_alone

@@ -32,11 +32,13 @@ class Frame:
         shape: [images, height, width, C] or [images, C, height, width] of the largest batch, in memory order.
         dtype: Type of the elements.
         permuted: Whether `images` returns [images, C, height, width] although channels come last in memory.
+        columns: The images of a sample that the view shows; see View.
     """
 
     shape: tuple[int, int, int, int]
     dtype: torch.dtype
     permuted: bool
+    columns: Sequence[int] = range(1)
 
     @property
     def size_bytes(self) -> int:
@@ -44,13 +46,13 @@ class Frame:
         return -(-prod(self.shape) * self.dtype.itemsize // _PAGE_BYTES) * _PAGE_BYTES
 
     def images(self, memory: torch.Tensor, count: int) -> torch.Tensor:
-        """Return the first `count` images in a memory, without a copy.
+        """Return the images of the first `count` samples in a memory, without a copy.
 
         Args:
             memory: uint8 [bytes], at least as long as the images.
-            count: Number of images.
+            count: Number of samples.
         """
-        shape = (count, *self.shape[1:])
+        shape = (count * len(self.columns), *self.shape[1:])
         images = memory[: prod(shape) * self.dtype.itemsize].view(self.dtype).view(shape)
         return images.permute(0, 3, 1, 2) if self.permuted else images
 
@@ -84,11 +86,11 @@ class Ring:
         self._memory = torch.frombuffer(mmap.mmap(self.descriptor, size_bytes), dtype=torch.uint8)
 
     def images(self, step: int, count: int, layout: int = 0) -> tuple[torch.Tensor, ...]:
-        """Return for each view the first `count` images of a step's slot, without a copy.
+        """Return for each view the images of the first `count` samples of a step's slot, without a copy.
 
         Args:
             step: Index of the step.
-            count: Number of images.
+            count: Number of samples.
             layout: Index of the slot's layout in `frames`.
         """
         start = step % self._num_slots * self._slot_bytes

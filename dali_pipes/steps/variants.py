@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from dali_pipes.errors import LoaderError
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import is_pipeline, way_to_recipe
 from gpu_aug.schedule import Schedule
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 from readers.order.buckets import Buckets, Size, checked_sizes
 from readers.order.permutation import make_keys
 from readers.sample import SelectionError
@@ -22,7 +22,9 @@ from readers.sample import SelectionError
 _SIZES = 10
 
 AnyRecipe = Recipe | Views | Schedule
-RecipeOf = Callable[[Size], AnyRecipe]
+OfCameras = Mapping[Any, Recipe]
+"""The arguments of CameraRecipes."""
+RecipeOf = Callable[[Size], AnyRecipe | OfCameras]
 """A function that returns the recipe for an image size (height, width)."""
 
 
@@ -146,7 +148,8 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
     """Return the recipes of a run.
 
     Args:
-        recipe: A recipe, views, or a schedule of them; with sizes, a function that returns one of these for a size.
+        recipe: A recipe, views, recipes of cameras (also as a dictionary), or a schedule of them; with sizes, a function
+            that returns one of these for a size.
         sizes: The sizes, if `recipe` is a function; else None.
 
     Raises:
@@ -190,6 +193,8 @@ def _as_views(recipe: Recipe | Views) -> Views:
 
 
 def _as_schedule(recipe: Any, name: str) -> Schedule:
+    if isinstance(recipe, Mapping):
+        recipe = CameraRecipes(recipe)
     if isinstance(recipe, Recipe | Views):
         recipe = Schedule({0: recipe})
     if not isinstance(recipe, Schedule):

@@ -127,7 +127,7 @@ class Clips(IndexedDataset):
         _require_videos(dataset)
         self._index = VideoIndex.open(dataset)
         self.cameras: dict[str, slice] = {}
-        self.sizes: set[tuple[int, int]] = set()
+        self.sizes: dict[str, set[tuple[int, int]]] = {}
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:

@@ -109,9 +109,9 @@ class ClipRenderer:
         row: int,
     ) -> None:
         """Render frames in the order in which they are decoded; a frame that occurs several times in a clip is copied."""
-        own = self._fetcher.drawn_for(fetched, of_row, (part.info.height, part.info.width))
-        stencil = Stencil(*own, part.info)
         columns = np.arange(fetched.frames.shape[1])[part.columns]
+        size, views = (part.info.height, part.info.width), canvases.views_with(int(columns[0]))
+        stencil = Stencil(*self._fetcher.drawn_for(fetched, of_row, size, views), part.info)
         frames = fetched.frames[of_row, part.columns]
         for frame, picture in pictures:
             first, *others = columns[frames == frame].tolist()
@@ -214,7 +214,7 @@ class Stencil:
     """Renders frames of a clip to canvases, with the crops of the clip's row, which all its frames have in common.
 
     Args:
-        draws: The draws of each view.
+        draws: The draws of each view that shows the frames.
         row: Index of the row in `draws`.
         info: Metadata of the video.
     """

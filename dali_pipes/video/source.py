@@ -1,6 +1,6 @@
 """Define the interface to the clips of a dataset, for selections, mixtures and the frames of LeRobot datasets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.clips import Clips, OnDamagedVideo
 from dali_pipes.video.packets import Part
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.mixture import Mixture
@@ -41,7 +41,7 @@ class Windows:
         num_frames: Count of pictures of a sample, over all cameras.
         on_damaged_video: Always "raise": clips with a damaged video are bad samples.
         cameras: For each camera's name, the range of its pictures among all pictures of a sample.
-        sizes: Height and width of each camera, from meta/info.json.
+        sizes: For each camera's name, its height and width from meta/info.json.
     """
 
     def __init__(self, dataset: LeRobotDataset) -> None:
@@ -55,7 +55,7 @@ class Windows:
             self.num_frames += dataset.num_frames[name]
             self.cameras[name] = slice(start, self.num_frames)
             self._columns.append((dataset.camera(number), self.cameras[name]))
-        self.sizes = {camera.size for camera, _ in self._columns}
+        self.sizes = {camera.name: {camera.size} for camera, _ in self._columns}
 
     def __reduce__(self) -> tuple[type["Windows"], tuple[LeRobotDataset]]:
         return Windows, (self._dataset,)
@@ -108,13 +108,13 @@ class ClipSource(Protocol):
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
         cameras: Range of the frames of each camera, by name; empty if each clip comes from one video.
-        sizes: Height and width of each camera; empty if each clip comes from one video.
+        sizes: Heights and widths of each camera, by name; empty if each clip comes from one video.
     """
 
     num_frames: int
     on_damaged_video: OnDamagedVideo
     cameras: dict[str, slice]
-    sizes: set[tuple[int, int]]
+    sizes: dict[str, set[tuple[int, int]]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each clip the index of its video, int64 [n]."""
@@ -209,8 +209,9 @@ def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) 
     """Raise if a recipe or the decoder does not support the samples, which may be images, clips or a robot's cameras.
 
     Raises:
-        LoaderError: The recipe moves frames in time but samples are images or frames with actions; or cameras keep
-            several sizes; or DALI would have to decode cameras.
+        LoaderError: The recipe moves frames in time but samples are images or frames with actions; or the recipes are for
+            other cameras than those of the data; or the cameras of a recipe keep several sizes; or DALI would have to
+            decode cameras.
     """
     operations = views.recipes[0].temporal_operations
     if operations and (clips is None or clips.cameras):
@@ -219,18 +220,62 @@ def require_fits_clips(views: Views, clips: ClipSource | None, decoder: object) 
             f"{name} moves frames in time, but the samples are {'images' if clips is None else 'frames with actions'}; "
             f"give the loader Clips(dataset, ...), or take {name} out of the recipe (robots: see delta_timestamps)"
         )
+    groups = camera_groups(views, clips)
     if clips is None or not clips.cameras:
         return
-    if len(clips.sizes) > 1 and any(recipe.decode_size is None for recipe in views.recipes):
-        sizes = " and ".join(f"{height}x{width}" for height, width in sorted(clips.sizes))
-        raise LoaderError(
-            f"the cameras have {sizes} pixels, and the recipe gives them no one size at its beginning; begin with "
-            f"Resize(size) or RandomResizedCrop(size), or take one camera (cameras=...)"
-        )
+    for recipe, group in zip(views.recipes, groups, strict=True):
+        of_group = set().union(*(clips.sizes[name] for name in group))
+        if len(of_group) > 1 and recipe.decode_size is None:
+            sizes = " and ".join(f"{height}x{width}" for height, width in sorted(of_group))
+            raise LoaderError(
+                f"the cameras have {sizes} pixels, and the recipe gives them no one size at its beginning; begin with "
+                f"Resize(size) or RandomResizedCrop(size), take one camera (cameras=...), or give each size a recipe "
+                f"(CameraRecipes)"
+            )
     if decoder not in ("auto", "cpu"):
         raise LoaderError(
             f'decoder={decoder!r} does not decode the pictures of a robot\'s cameras; use "cpu" or "auto"'
         )
+
+
+def camera_groups(views: Views, clips: ClipSource | None) -> tuple[tuple[str, ...], ...]:
+    """Return the cameras that each view shows: those of its group, or all; none if samples have no named cameras.
+
+    Raises:
+        LoaderError: The recipes are for cameras that the data does not have, or for only some of its cameras.
+    """
+    cameras = () if clips is None else tuple(clips.cameras)
+    if not isinstance(views, CameraRecipes):
+        return (cameras,) * len(views)
+    named = [name for group in views.groups for name in group]
+    if not cameras:
+        raise LoaderError(
+            f"the recipes are for the cameras {', '.join(named)}, but the samples have no cameras with names, as those of "
+            "LeRobot datasets have; give one Recipe"
+        )
+    if unknown := [name for name in named if name not in cameras]:
+        raise LoaderError(
+            f"the recipes are for the cameras {', '.join(unknown)}, which the data does not have or cameras= left out; it "
+            f"has {', '.join(cameras)}"
+        )
+    if left_out := [name for name in cameras if name not in named]:
+        raise LoaderError(
+            f"no recipe is for the cameras {', '.join(left_out)}; add them to a group, or open the data without them "
+            "(cameras=...)"
+        )
+    return views.groups
+
+
+def columns_of_views(
+    views: Views, clips: ClipSource | None, every: Sequence[int]
+) -> list[Sequence[int]]:
+    """Return the images of a sample that each view shows, in their order: those of its cameras, or `every` image."""
+    if clips is None or not isinstance(views, CameraRecipes):
+        return [every] * len(views)
+    return [
+        tuple(column for name in group for column in every[clips.cameras[name]])
+        for group in views.groups
+    ]
 
 
 class ComposedClips:
@@ -266,7 +311,9 @@ class ComposedClips:
             np.concatenate([places[self.cameras[name]] for name in part.cameras] or [places])
             for part in parts
         ]
-        self.sizes = set().union(*(part.sizes for part in parts))
+        self.sizes = {
+            name: set().union(*(part.sizes.get(name, ()) for part in parts)) for name in self.cameras
+        }
         self._dataset, self._parts = dataset, parts
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ A file holds a version and the operations, each in full or short form::
     - OneOf: [GaussianBlur: 5, Grayscale: 1]
 
 For several images of each sample, ``views``, a list of such lists of operations, takes the place of ``operations``. ``schedule``
-is a list of recipes or views by epoch, each with its ``from_epoch``. ``Recipe.save`` writes the full form.
+is a list of recipes or views by epoch, each with its ``from_epoch``. ``camera_groups`` is a list of recipes, each with the names of
+its ``cameras``. ``Recipe.save`` writes the full form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ from gpu_aug.ops.operation import Operation, limit_pixels
 from gpu_aug.recipe import FORMAT_VERSION, Recipe, find_misfit
 from gpu_aug.schedule import Schedule
 from gpu_aug.targets.targets import BoxParams, KeypointParams, MaskParams
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 
 Made = TypeVar("Made", Recipe, Views, Schedule)
 
@@ -189,7 +190,10 @@ def _check_version(document: Document) -> None:
 def _recipe_or_views(
     document: Document, at: Keys, value: Any, functions: Functions, known: Sequence[str]
 ) -> Recipe | Views:
-    """Return a recipe, or views if the dictionary has them; it may also have the keys `known`."""
+    """Return a recipe, or views or groups of cameras if the dictionary has them; it may also have the keys `known`."""
+    if "camera_groups" in value:
+        _check_keys(document, at, value, (*known, "camera_groups"), "a file of camera groups")
+        return _camera_recipes(document, (*at, "camera_groups"), value["camera_groups"], functions)
     if "views" not in value:
         return _recipe(document, at, value, functions, (*known, "operations"))
     _check_keys(document, at, value, (*known, "views"), "a file of views")
@@ -204,6 +208,30 @@ def _recipe_or_views(
             for number, view in enumerate(views)
         ]
     )
+
+
+def _camera_recipes(
+    document: Document, at: Keys, value: Any, functions: Functions
+) -> CameraRecipes:
+    """Return the recipes of a list of groups of cameras."""
+    recipes = {}
+    for number, group in enumerate(value if isinstance(value, list) else [value]):
+        names = group.get("cameras") if isinstance(group, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise document.fault(
+                (*at, number),
+                f"a group of cameras must have cameras, a list of names, and operations, got {group!r}",
+            )
+        if tuple(names) in recipes:  # the dictionary would lose the first of the two
+            raise document.fault(
+                (*at, number), f"{names} is a group twice: leave one of the two out"
+            )
+        known = ("cameras", "operations")
+        recipes[tuple(names)] = _recipe(document, (*at, number), group, functions, known)
+    try:
+        return CameraRecipes(recipes)
+    except RecipeError as error:
+        raise document.fault(at, str(error)) from error
 
 
 def _recipe(

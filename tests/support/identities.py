@@ -14,7 +14,7 @@ from dali_pipes import Buckets, MultiScale
 from dali_pipes.steps.variants import Variants, make_variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, Normalize, Operation, Recipe, Schedule
-from gpu_aug.views import Views
+from gpu_aug.views import CameraRecipes, Views
 from readers import mix, open_dataset
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -163,6 +163,7 @@ def of_recipes() -> dict[str, str]:
     recipes |= {name: Recipe([CenterCrop(16), one]) for name, one in _operations().items()}
     two = [Recipe([HorizontalFlip()]), Recipe([Normalize()])]
     recipes["views"] = Views(two)
+    recipes["cameras"] = CameraRecipes({("left", "right"): two[0], "top": two[1]})
     recipes["schedule"] = Schedule({0: two[0], 3: two[1]})
     squares = [(8, 8), (9, 9)]
     for name, sizes in (("buckets", Buckets(squares)), ("sizes", MultiScale(squares, every=6))):

@@ -157,12 +157,12 @@ def as_memory(data: Bytes) -> torch.Tensor:
 
 def step_memory(job: Job) -> Callable[[Fetched], Images]:
     """Return a function that allocates the memory of a step; Ray copies it at the hand-over."""
-    images_per_row, unused = job.setup.fetcher.images_per_row, BatchMemory()
+    unused = BatchMemory()
 
     def memory(fetched: Fetched) -> Images:
         views = []
         for frame in job.frames[fetched.plan.variant]:
-            shape = (len(fetched) * images_per_row, *frame.shape[1:])
+            shape = (len(fetched) * len(frame.columns), *frame.shape[1:])
             images = unused.empty(shape, frame.dtype)
             views.append(images.permute(0, 3, 1, 2) if frame.permuted else images)
         return tuple(views)

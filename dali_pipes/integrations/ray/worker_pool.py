@@ -174,12 +174,11 @@ class WorkerPool:
         handle.made = None
         self._losses.clear()
         frames = self._job.frames[handle.plan.variant]
-        times = self._job.setup.fetcher.images_per_row
         return SentStep(
             made.report,
             made.metadata.data,
             lambda finished: [
-                frame.images(as_memory(data), len(finished) * times)
+                frame.images(as_memory(data), len(finished))
                 for frame, data in zip(frames, made.images, strict=True)
             ],
             made.wall_seconds - (time.time() - time.perf_counter()),

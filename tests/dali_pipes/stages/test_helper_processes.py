@@ -217,7 +217,7 @@ def test_compiling_counts_once() -> None:
     """Two processes that compile at the same time stop the clock for as long as one of them."""
     ends = [Pipe() for _ in range(2)]
     pool = HelperPool.__new__(HelperPool)
-    pool.helpers, pool.capacity, pool.left_out, pool._images_per_row = [], 2, 0.0, 1
+    pool.helpers, pool.capacity, pool.left_out = [], 2, 0.0
     pool._ring = SimpleNamespace(read_metadata=lambda *_: b"")  # type: ignore[assignment]
     for connection, _ in ends:
         helper = Helper.__new__(Helper)
