@@ -17,7 +17,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.samples.fields import FieldReader, as_reader
 from dali_pipes.samples.image_fields import ImageFields
-from dali_pipes.samples.maps import MapReader
+from dali_pipes.samples.maps import DepthFrames, MapReader
 from dali_pipes.samples.targets import TargetReader
 from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.fetch import Fetcher
@@ -170,6 +170,10 @@ def _make_fetcher(
     dataset = options.dataset
     fields = as_reader(options.fields, getattr(dataset, "field_types", None))
     maps = options.images.map_reader()
+    clips = find_clips(dataset)
+    if clips is not None:
+        depths = clips.depths.items()
+        maps = MapReader(tuple((name, DepthFrames(one.stop - one.start)) for name, one in depths))
     for views in variants.views if maps else ():
         check_maps(views.recipes[0], vectors=bool(maps.vectors))
     _require_different_names(images, fields, maps)

@@ -196,8 +196,8 @@ def clip_columns(
     if clips is None:
         return {}
     return {
-        "frames": torch.from_numpy(finished.frames[rows]),
-        "seconds": torch.from_numpy(finished.seconds[rows]),
+        "frames": torch.from_numpy(finished.frames[rows, : clips.num_frames]),
+        "seconds": torch.from_numpy(finished.seconds[rows, : clips.num_frames]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
         "camera_columns": clips.cameras,

@@ -22,15 +22,17 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.depth import frame_metres, read_metres, scale_nearest
 from dali_pipes.video.packets import Part, overlapping_clips
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from readers import BadSample
+from readers.formats.lerobot.depth import DepthCodes
 from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
-"""An `av.VideoFrame` as stored, or uint8 [height, width, 3]."""
+"""An `av.VideoFrame` as stored, or uint8 [height, width, 3]; or float32 [height, width], distances in metres."""
 
 # Largest size of decoded frames that clips of one video share; if they need more, each clip decodes its own frames.
 _SHARED_BYTES = 1 << 28
@@ -54,12 +56,13 @@ class ClipRenderer:
 
     def __call__(self, fetched: Fetched, canvases: Canvases, start: int) -> Decoded:
         """Render consecutive rows of the step, starting with row `start`."""
-        rows = fetched
+        rows, targets = fetched, []
         for row in range(len(fetched)):
-            one, _ = self.render(fetched, row, canvases, row, start + row)
+            one, of_row = self.render(fetched, row, canvases, row, start + row)
+            targets.append(of_row)
             if one is not fetched:
                 rows = rows.replaced(row, one)
-        return Decoded(rows, [NO_TARGETS] * len(rows))
+        return Decoded(rows, targets)
 
     def render(
         self,
@@ -79,21 +82,28 @@ class ClipRenderer:
             number: Index of the clip's row in the step; None if `fetched` is the step.
 
         Returns:
-            `fetched` or, for a damaged clip, a one-row step that replaces it; and empty targets, because clips have none.
+            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row, the maps of its
+            depth cameras.
         """
         number = of_row if number is None else number
         shared = self._shared.get(number, {})
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
+            depths: list[NDArray[np.float32]] = []
             try:
                 for place, part in enumerate(self._parts(fetched, of_row)):
                     frames = fetched.frames[of_row, part.columns]
                     pictures = shared[place].take(number) if place in shared else None
                     decoded = pictures or self._decode(fetched, of_row, part, frames, held)
-                    self._render_part(decoded, part, fetched, of_row, canvases, row)
+                    if part.depth is None:
+                        self._render_part(decoded, part, fetched, of_row, canvases, row)
+                    else:
+                        size = _pair(fetched.sizes[of_row])
+                        depths.append(stack_depths(decoded, part, part.depth, frames, size))
                 if held:
                     fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
-                return fetched, NO_TARGETS
+                maps = SampleTargets(maps=np.concatenate(depths)) if depths else NO_TARGETS
+                return fetched, maps
             except DecodeError as error:
                 fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
                 shared = {}  # a substitute shows another video
@@ -182,15 +192,43 @@ class ClipRenderer:
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-    """Yield the index and picture of frames that are separate files."""
+    """Yield the index and picture of frames that are separate files; of a depth camera, the distances."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
         if isinstance(content, BadSample):
             raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
         try:
-            yield frame, opencv.decode(content, (info.height, info.width))
+            size = info.height, info.width
+            if part.depth is not None:
+                yield frame, read_metres(content, size, part.depth)
+            else:
+                yield frame, opencv.decode(content, size)
         except DecodeError as error:
             raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
+
+
+def stack_depths(
+    pictures: Iterable[tuple[int, Picture]],
+    part: Part,
+    codes: DepthCodes,
+    frames: NDArray[np.int64],
+    size: tuple[int, int],
+) -> NDArray[np.float32]:
+    """Return the distances of a depth camera for the frames of a clip, float32 [T, height, width], in metres.
+
+    Args:
+        pictures: Index and picture of each frame, in any order.
+        part: The part of the clip.
+        codes: The meaning of the luma of videos.
+        frames: int64 [T], the frames.
+        size: Height and width of the clip's pictures, to which the distances are scaled.
+    """
+    layers = np.empty((len(frames), *size), np.float32)
+    for frame, picture in pictures:
+        is_still = isinstance(picture, np.ndarray)
+        metres = picture if is_still else frame_metres(picture, part.info, codes)
+        layers[frames == frame] = scale_nearest(metres, size)
+    return layers
 
 
 class _Shared:
@@ -263,5 +301,5 @@ class Stencil:
             resize_on_canvas(cut, resize, paste, canvas.numpy(), antialias=crops.antialias)
 
 
-def _pair(values: NDArray[np.int32]) -> tuple[int, int]:
+def _pair(values: NDArray[Any]) -> tuple[int, int]:
     return int(values[0]), int(values[1])

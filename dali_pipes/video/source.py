@@ -35,24 +35,35 @@ class Windows:
         dataset: The dataset, which chooses the frames.
 
     Attributes:
-        num_frames: Count of pictures of a sample, over all cameras.
+        num_frames: Count of pictures of a sample, over all cameras of pictures.
         on_damaged_video: Always "raise": clips with a damaged video are bad samples.
         cameras: For each camera's name, the range of its pictures among all pictures of a sample.
-        sizes: Height and width of each camera, from meta/info.json.
+        depths: For each depth camera's name, the range of its frames, which follow those pictures.
+        sizes: Height and width of each camera of pictures, from meta/info.json.
+
+    Raises:
+        LoaderError: All cameras show distances.
     """
 
     def __init__(self, dataset: LeRobotDataset) -> None:
         self._dataset = dataset
         self.on_damaged_video: OnDamagedVideo = "raise"
         self.cameras: dict[str, slice] = {}
+        self.depths: dict[str, slice] = {}
         self._columns: list[tuple[Camera, slice]] = []
-        self.num_frames = 0
-        for number, name in enumerate(dataset.cameras):
-            start = self.num_frames
-            self.num_frames += dataset.num_frames[name]
-            self.cameras[name] = slice(start, self.num_frames)
-            self._columns.append((dataset.camera(number), self.cameras[name]))
-        self.sizes = {camera.size for camera, _ in self._columns}
+        start = 0
+        for number, name in enumerate(dataset.cameras):  # depth cameras come last
+            camera, columns = dataset.camera(number), slice(start, start + dataset.num_frames[name])
+            (self.depths if camera.depth else self.cameras)[name] = columns
+            self._columns.append((camera, columns))
+            start = columns.stop
+        if not self.cameras:
+            raise LoaderError(
+                f"the cameras {', '.join(self.depths)} all show distances, and a batch needs pictures, whose crops the "
+                "distances follow; take a camera of pictures, too (cameras=...)"
+            )
+        self.num_frames = sum(dataset.num_frames[name] for name in self.cameras)
+        self.sizes = {camera.size for camera, _ in self._columns if camera.depth is None}
 
     def __reduce__(self) -> tuple[type["Windows"], tuple[LeRobotDataset]]:
         return Windows, (self._dataset,)
@@ -76,7 +87,7 @@ class Windows:
     ) -> NDArray[np.int64]:
         """Return the frames that the dataset chooses, without random numbers."""
         del seed, epoch, identities, speed
-        chosen = np.full((len(indices), self.num_frames), -1)
+        chosen = np.full((len(indices), frame_columns(self)), -1)
         for row, index in enumerate(indices.tolist()):
             place = self._dataset.place(index)
             for camera, columns in self._columns:
@@ -95,7 +106,7 @@ class Windows:
             raise info
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
-        return Part(columns, camera.video(place), info, read, field)
+        return Part(columns, camera.video(place), info, read, field, camera.depth)
 
 
 class ClipSource(Protocol):
@@ -105,12 +116,14 @@ class ClipSource(Protocol):
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
         cameras: Range of the frames of each camera, by name; empty if each clip comes from one video.
-        sizes: Height and width of each camera; empty if each clip comes from one video.
+        depths: Range of the frames of each depth camera, by name; they follow the T frames of a clip.
+        sizes: Height and width of each camera of pictures; empty if each clip comes from one video.
     """
 
     num_frames: int
     on_damaged_video: OnDamagedVideo
     cameras: dict[str, slice]
+    depths: dict[str, slice]
     sizes: set[tuple[int, int]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -141,12 +154,17 @@ class ClipSource(Protocol):
             speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read, -1 if the frames of a
-            sample cannot be found, which makes it a bad sample.
+            int64 [n, T + D], frame numbers in presentation order, of the T pictures and the D maps of distances; 0 for a
+            video that cannot be read, -1 if the frames of a sample cannot be found, which makes it a bad sample.
         """
 
     def peculiar(self) -> dict[str, int]:
         """Return for each peculiarity how many videos of the dataset have it; see `VideoIndex.peculiar`."""
+
+
+def frame_columns(clips: ClipSource) -> int:
+    """Return how many frames a clip has together with the frames of its depth cameras, T + D."""
+    return clips.num_frames + sum(one.stop - one.start for one in clips.depths.values())
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
@@ -183,10 +201,10 @@ def clip_seconds(
     Args:
         clips: The clips.
         indices: int64 [n], the clips.
-        frames: int64 [n, T], frame numbers in presentation order.
+        frames: int64 [n, T + D], frame numbers in presentation order; see `ClipSource.choose`.
 
     Returns:
-        float64 [n, T]; 0 for a clip whose videos cannot be read.
+        float64 [n, T + D]; 0 for a clip whose videos cannot be read.
     """
     seconds = np.zeros(frames.shape)
     for row, index in enumerate(indices.tolist()):
@@ -237,7 +255,7 @@ class ComposedClips:
     """
 
     def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
-        for name in ("num_frames", "on_damaged_video", "cameras"):
+        for name in ("num_frames", "on_damaged_video", "cameras", "depths"):
             values = [getattr(part, name) for part in parts]
             if any(value != values[0] for value in values):
                 raise LoaderError(
@@ -245,7 +263,7 @@ class ComposedClips:
                     "Clips with one value"
                 )
         self.num_frames, self.on_damaged_video = parts[0].num_frames, parts[0].on_damaged_video
-        self.cameras = parts[0].cameras
+        self.cameras, self.depths = parts[0].cameras, parts[0].depths
         self.sizes = set().union(*(part.sizes for part in parts))
         self._dataset, self._parts = dataset, parts
 
@@ -267,7 +285,7 @@ class ComposedClips:
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Choose the frames of clips, each by the rules of its underlying dataset."""
-        chosen = np.empty((len(indices), self.num_frames), np.int64)
+        chosen = np.empty((len(indices), frame_columns(self)), np.int64)
         for part, rows, own in self._by_part(indices):
             chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
         return chosen

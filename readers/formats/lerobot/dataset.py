@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -176,11 +177,12 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        depths = [one for one in self.cameras if self.info.features[one].is_depth]
+        known = [self.info.features[one] for one in self.cameras]
         return tuple(
-            f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
-            "cameras= where they matter"
-            for one in depths
+            f"the camera {one.name} of {self.root} holds distances, but meta/info.json does not say how (video.depth_min, "
+            f"...): codes from {one.depth.limits[0]} to {one.depth.limits[1]} m are assumed, as lerobot does"
+            for one in known
+            if one.depth is not None and one.kind == "video" and one.depth.depth_min is None
         )
 
     @property
@@ -195,10 +197,11 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
+        depths = [[one.name, *msgspec.structs.astuple(one.depth)] for one in info.features.values() if one.depth]
         settings = [
             "lerobot 1",
             info.fps,
-            features,
+            [*features, *depths],
             self.cameras,
             offsets,
             self._tolerance_s,
@@ -347,4 +350,5 @@ def _cameras(given: str | Sequence[str] | None, info: Info) -> tuple[str, ...]:
             f"cameras={given!r} must name different cameras of the dataset, which has "
             f"{', '.join(info.cameras) or 'none'}"
         )
-    return names
+    # Cameras of pictures come first: the first one gives the sample's picture and size.
+    return tuple(sorted(names, key=lambda name: info.features[name].is_depth))
