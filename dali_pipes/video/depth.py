@@ -66,4 +66,5 @@ def scale_nearest(metres: Metres, size: tuple[int, int]) -> Metres:
         ((2 * np.arange(after) + 1) * before) // (2 * after)
         for before, after in zip(metres.shape, size, strict=True)
     )
-    return metres[rows[:, None], columns]
+    scaled: Metres = metres.take(rows, axis=0).take(columns, axis=1)
+    return scaled

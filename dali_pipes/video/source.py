@@ -164,7 +164,7 @@ class ClipSource(Protocol):
 
 def frame_columns(clips: ClipSource) -> int:
     """Return how many frames a clip has together with the frames of its depth cameras, T + D."""
-    return clips.num_frames + sum(one.stop - one.start for one in clips.depths.values())
+    return int(max([clips.num_frames, *(one.stop for one in clips.depths.values())]))
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:

@@ -58,7 +58,7 @@ class LeRobotDataset(IndexedDataset):
     - ``task`` (and ``subtask``), the text that meta/tasks.parquet has for the frame's number;
     - ``CAMERA.frames``, int64 [T]: the indices of frames in its video, in the order of presentation, or in its episode
       if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped, or ``CAMERA.png``, the first
-      picture.
+      picture (``.tiff`` for distances in floats).
 
     A frame outside the episode is replaced by the episode's first or last frame, and ``NAME_is_pad`` is true there.
     The video frame of a table row is the one shown at ``from_timestamp + timestamp``, computed in float64. A `Loader` decodes
@@ -81,7 +81,7 @@ class LeRobotDataset(IndexedDataset):
     Attributes:
         root: Path of the dataset's folder.
         info: Content of meta/info.json.
-        cameras: Names of the cameras that are read.
+        cameras: Names of the cameras that are read, those of pictures before those of distances.
         num_frames: Number T of a camera's pictures in a sample, by name of the camera.
 
     Raises:
@@ -197,7 +197,11 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
-        depths = [[one.name, *msgspec.structs.astuple(one.depth)] for one in info.features.values() if one.depth]
+        depths = [
+            [one.name, *msgspec.structs.astuple(one.depth)]
+            for one in info.features.values()
+            if one.depth
+        ]
         settings = [
             "lerobot 1",
             info.fps,
@@ -272,8 +276,9 @@ class LeRobotDataset(IndexedDataset):
             if info.codec != FRAMES_CODEC:
                 reasons = [checks.video(sample.fields[f"{camera.name}.mp4"], info, frames)]
             else:
+                check = checks.numbers if camera.depth else checks.image
                 reasons = [
-                    one.reason if isinstance(one, BadSample) else checks.image(one, camera.size)
+                    one.reason if isinstance(one, BadSample) else check(one, camera.size)
                     for one in camera.pictures(place, frames)
                 ]
             if any(reasons):

@@ -54,10 +54,10 @@ class DepthCodes(msgspec.Struct, frozen=True):
         """Return the distances that codes of a video stand for, in metres.
 
         Args:
-            codes: Integers from 0, any shape.
-            bits: Bits of a code, 8 to 16; higher bits of the integers are not allowed.
+            codes: Integers from 0, any shape; numbers beyond the largest code count as that one.
+            bits: Bits of a code, 8 to 16.
         """
-        return _table(self, bits).take(codes)
+        return _table(self, bits).take(codes, mode="clip")
 
     def from_numbers(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
         """Return the distances that a picture in a table holds, in metres; NaN and 0 are kept."""
@@ -74,4 +74,4 @@ def _table(codes: DepthCodes, bits: int) -> NDArray[np.float32]:
     steps = np.arange(1 << bits, dtype=np.float32)
     values = steps * np.float32((last - first) / ((1 << bits) - 1)) + np.float32(first)
     metres = np.exp(values) - np.float32(codes.shift) if codes.use_log else values
-    return np.clip(metres, np.float32(low), np.float32(high))
+    return metres.clip(np.float32(low), np.float32(high))
