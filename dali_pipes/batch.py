@@ -55,7 +55,7 @@ class Batch:
         video_numbers: int64 [B] on the CPU: a number for each video; all clips of one sample of the dataset of videos share it.
         fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
             are known, else a list of B values. It also has the images of samples with several images, [B, C, H, W]
-            each, and the maps, float32 [B, 1 or 2, H, W].
+            each, and the maps, float32 [B, 1 or 2, H, W]; of a robot's depth cameras float32 [B, T, 1, H, W], in metres.
         camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures in `frames` and `seconds`.
         box_params: The form of `boxes`; None if there are none.
         dataset_index: int64 [B] on the CPU: for a mixture, the position of each sample's dataset among `Mixture.datasets`; else None.

@@ -122,7 +122,7 @@ def _find_fault(sample: Sample, fields: FieldReader, images: ImageFields, maps: 
         fields.read(sample)
         for _, field in images.fields:
             read_field(sample.fields, field, read_header)
-        for _, a_map in maps.maps:
+        for _, a_map in maps.of_fields:
             read_field(sample.fields, a_map.field, len)
     except FieldError as error:
         return f"{sample.key}: {error}"

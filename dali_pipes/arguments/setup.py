@@ -18,7 +18,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.samples.fields import FieldReader, as_reader
 from dali_pipes.samples.image_fields import ImageFields
-from dali_pipes.samples.maps import MapReader
+from dali_pipes.samples.maps import DepthFrames, MapReader
 from dali_pipes.samples.targets import TargetReader
 from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.fetch import Fetcher
@@ -176,6 +176,10 @@ def _make_fetcher(
     given = with_robot_fields(options.fields, dataset)
     fields = as_reader(given, getattr(dataset, "field_types", None))
     maps = options.images.map_reader()
+    clips = find_clips(dataset)
+    if clips is not None:
+        depths = clips.depths.items()
+        maps = MapReader(tuple((name, DepthFrames(one.stop - one.start)) for name, one in depths))
     for views in variants.views if maps else ():
         check_maps(views.recipes[0], vectors=bool(maps.vectors))
     _require_different_names(images, fields, maps)

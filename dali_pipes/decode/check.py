@@ -31,6 +31,21 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
     return ""
 
 
+def check_numbers(data: Payload, size: tuple[int, int]) -> str:
+    """Decode a picture with one number per pixel and return the error message, or "" if it decodes; see `check_image`."""
+    from dali_pipes.decode.stored import read_numbers
+
+    try:
+        decoded = read_numbers(data, 1).shape[:2]
+    except DecodeError as error:
+        return str(error)
+    return (
+        ""
+        if decoded == size
+        else f"it has {decoded[0]}x{decoded[1]} pixels, not {size[0]}x{size[1]}"
+    )
+
+
 def check_damage(data: Payload) -> str:
     """Decode all Huffman codes of a JPEG and return the damage as text; "" for sound JPEGs and other formats.
 
@@ -62,5 +77,5 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
     return ""
 
 
-CHECKS = Checks(check_image, check_damage, check_video)
+CHECKS = Checks(check_image, check_damage, check_video, check_numbers)
 """The checks of `readers.prepare.inspect`, with the decoders of a loader."""

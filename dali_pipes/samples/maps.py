@@ -143,14 +143,25 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class DepthFrames:
+    """The frames of a robot's depth camera, in metres; the decode stage of clips reads them.
+
+    Args:
+        num_layers: Count of frames of a sample, T.
+    """
+
+    num_layers: int
+
+
+@dataclass(frozen=True, slots=True)
 class MapReader:
     """Reads the maps that a loader requests.
 
     Args:
-        maps: The maps by name in the batch.
+        maps: The maps by name in the batch: all from fields, which `read` reads, or all of depth cameras.
     """
 
-    maps: tuple[tuple[str, NumberMap | Flow], ...] = ()
+    maps: tuple[tuple[str, NumberMap | Flow | DepthFrames], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.maps)
@@ -167,7 +178,12 @@ class MapReader:
 
     def reads(self, name: str) -> bool:
         """Return whether a field of this name is one of the maps."""
-        return any(a_map.field == name for _, a_map in self.maps)
+        return any(a_map.field == name for _, a_map in self.of_fields)
+
+    @property
+    def of_fields(self) -> list[tuple[str, NumberMap | Flow]]:
+        """The maps that `read` reads, by name."""
+        return [(name, one) for name, one in self.maps if not isinstance(one, DepthFrames)]
 
     def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> NDArray[np.float32]:
         """Return all maps of a sample, float32 [M, height, width].
@@ -175,7 +191,7 @@ class MapReader:
         Raises:
             FieldError: A map is missing, cannot be read, or has another size than the image.
         """
-        maps = [a_map for _, a_map in self.maps]
+        maps = [a_map for _, a_map in self.of_fields]
         return np.concatenate(
             [read_field(fields, a_map.field, partial(_read_layers, a_map, size)) for a_map in maps]
         )
@@ -186,7 +202,7 @@ class MapReader:
         size: tuple[int, int],
         device: torch.device,
     ) -> dict[str, torch.Tensor]:
-        """Return the maps of a batch by name, each float32 [B, 1 or 2, H, W].
+        """Return the maps of a batch by name, each float32 [B, 1 or 2, H, W], of depth cameras [B, T, 1, H, W].
 
         Args:
             maps: The layers of each row, float32 [M, H, W], cropped and warped like the image.
@@ -198,7 +214,10 @@ class MapReader:
         layers = [a_map.num_layers for _, a_map in self.maps]
         rows = np.array(maps, np.float32).reshape(len(maps), sum(layers), *size)
         parts = torch.split(upload(torch.from_numpy(rows), device), layers, dim=1)
-        return {name: part.contiguous() for (name, _), part in zip(self.maps, parts, strict=True)}
+        return {
+            name: (part.unsqueeze(2) if isinstance(a_map, DepthFrames) else part).contiguous()
+            for (name, a_map), part in zip(self.maps, parts, strict=True)
+        }
 
 
 def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:

@@ -202,8 +202,9 @@ def clip_columns(finished: Finished, rows: NDArray[np.int64], fetcher: Fetcher) 
     if clips is None:
         return {}
     return {
-        "frames": torch.from_numpy(np.maximum(finished.frames[rows], -1)),  # -1 for NO_CAMERA
-        "seconds": torch.from_numpy(finished.seconds[rows]),
+        # -1 for NO_CAMERA
+        "frames": torch.from_numpy(np.maximum(finished.frames[rows, : clips.num_frames], -1)),
+        "seconds": torch.from_numpy(finished.seconds[rows, : clips.num_frames]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
         "camera_columns": clips.cameras,

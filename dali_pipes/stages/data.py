@@ -48,9 +48,9 @@ class Fetched:
         sizes: int64 [n, 2], height and width of the upright images.
         records: The bad samples of each row, in the order of discovery.
         draws: One entry per view; empty until parameters are drawn.
-        frames: int64 [n, T], the frames of each clip in presentation order, NO_CAMERA where its dataset lacks a camera; T
-            is 0 for images.
-        seconds: float64 [n, T], times of these frames in their video, in seconds.
+        frames: int64 [n, T + D], the frames of each clip in presentation order, and those of its depth cameras, NO_CAMERA
+            where its dataset lacks a camera; 0 columns for images.
+        seconds: float64 [n, T + D], times of these frames in their video, in seconds.
         values: The further fields of each row; see FieldReader.
     """
 
@@ -235,8 +235,8 @@ class Finished:
         has_sample: bool [E], False for rows whose sample was bad and has no substitute.
         targets: The targets of each row, as the first recipe moved them.
         records: The bad samples of each row.
-        frames: int64 [E, T], the frames of each clip.
-        seconds: float64 [E, T], times of these frames in their video.
+        frames: int64 [E, T + D], the frames of each clip, and those of its depth cameras.
+        seconds: float64 [E, T + D], times of these frames in their video.
         draws: One entry per view; empty if they are not needed.
         values: The further fields of each row; see FieldReader.
     """

@@ -254,7 +254,11 @@ class Fetcher(SampleReader):
     def _choose_frames(
         self, fetched: Fetched, draws: Sequence[Draws]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Choose the frames of clips; return frame numbers, int64 [n, T], and their times in seconds, float64 [n, T]."""
+        """Choose the frames of clips, and of depth cameras.
+
+        Returns:
+            Frame numbers, int64 [n, T + D], and their times in seconds, float64 [n, T + D].
+        """
         clips, plan, indices = self.clips, fetched.plan, fetched.indices
         if clips is None:
             return no_frames(len(indices))
@@ -262,7 +266,7 @@ class Fetcher(SampleReader):
         identities = self.identities(indices, fetched.repeats)
         speed = drawn_speed(recipe, draws[0])
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
-        order = frame_order(recipe, draws[0], clips.num_frames)
+        order = frame_order(recipe, draws[0], chosen.shape[1])
         frames = np.take_along_axis(chosen, order, axis=1)
         return frames, clip_seconds(clips, indices, frames)
 

@@ -127,6 +127,7 @@ class Clips(IndexedDataset):
         _require_videos(dataset)
         self._index = VideoIndex.open(dataset)
         self.cameras: dict[str, slice] = {}
+        self.depths: dict[str, slice] = {}
         self.sizes: dict[str, set[tuple[int, int]]] = {}
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 

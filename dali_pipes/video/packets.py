@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import BadSample
+from readers.formats.lerobot.depth import DepthCodes
 from readers.sample import Payload
 from readers.video import VideoInfo
 from readers.video.info import HIDDEN
@@ -16,7 +17,7 @@ ReadPictures = Callable[[NDArray[np.int64]], list[Payload | BadSample]]
 
 
 class Part(NamedTuple):
-    """Consecutive frames of a clip that come from one video.
+    """Consecutive frames of a clip that come from one video, or distances that belong to the clip.
 
     Attributes:
         columns: Range of the clip's frames that come from the video.
@@ -24,6 +25,7 @@ class Part(NamedTuple):
         info: Metadata of the video.
         read: Reads the video's frames if each is a picture in a separate file; None for a video file.
         field: The field of the sample that holds the video; "" for the field of the sample's image.
+        depth: How its pixels stand for distances; None for pictures.
     """
 
     columns: slice
@@ -31,6 +33,7 @@ class Part(NamedTuple):
     info: VideoInfo
     read: ReadPictures
     field: str = ""
+    depth: DepthCodes | None = None
 
 
 class Run(NamedTuple):

@@ -19,20 +19,22 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.depth import frame_metres, read_metres, scale_nearest
 from dali_pipes.video.frame_cache import SharedVideo
 from dali_pipes.video.packets import Part
-from dali_pipes.video.source import NO_CAMERA
+from dali_pipes.video.source import NO_CAMERA, frame_columns
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from gpu_aug.resampling.crops import cuts_of
 from readers import BadSample
+from readers.formats.lerobot.depth import DepthCodes
 from readers.sample import Payload
 from readers.storage.blob.mapped import file_version
 from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
-"""An `av.VideoFrame` as stored, or uint8 [height, width, 3]."""
+"""An `av.VideoFrame` as stored, or uint8 [height, width, 3]; or float32 [height, width], distances in metres."""
 
 
 class ClipRenderer:
@@ -62,12 +64,13 @@ class ClipRenderer:
 
     def __call__(self, fetched: Fetched, canvases: Canvases, _start: int) -> Decoded:
         """Render consecutive rows of the step."""
-        rows = fetched
+        rows, targets = fetched, []
         for row in range(len(fetched)):
-            one, _ = self.render(fetched, row, canvases, row)
+            one, of_row = self.render(fetched, row, canvases, row)
+            targets.append(of_row)
             if one is not fetched:
                 rows = rows.replaced(row, one)
-        return Decoded(rows, [NO_TARGETS] * len(rows))
+        return Decoded(rows, targets)
 
     def render(
         self, fetched: Fetched, of_row: int, canvases: Canvases, row: int
@@ -81,19 +84,30 @@ class ClipRenderer:
             row: Index of the clip's row in `canvases`.
 
         Returns:
-            `fetched` or, for a damaged clip, a one-row step that replaces it; and empty targets, because clips have none.
+            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row, the maps of its
+            depth cameras.
         """
+        first = self._clips.num_frames
+        num_depths = frame_columns(self._clips) - first
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
+            # NaN remains where the dataset of the clip lacks a depth camera.
+            depths = np.full((num_depths, *_pair(fetched.sizes[of_row])), np.nan, np.float32)
             try:
                 for part in self._parts(fetched, of_row):
                     decoded = self._decode(fetched, of_row, part, held)
-                    self._render_part(decoded, part, fetched, of_row, canvases, row)
+                    if part.depth is None:
+                        self._render_part(decoded, part, fetched, of_row, canvases, row)
+                    else:
+                        own = depths[part.columns.start - first : part.columns.stop - first]
+                        frames = fetched.frames[of_row, part.columns]
+                        _write_depths(decoded, part, part.depth, frames, own)
                 absent = np.flatnonzero(fetched.frames[of_row] == NO_CAMERA)
                 canvases.blacken(row, fetched.draws, of_row, absent.tolist())
                 if held:
                     fetched = self._fetcher.record_damage(fetched, of_row, held, len(part.info))
-                return fetched, NO_TARGETS
+                maps = SampleTargets(maps=depths) if num_depths else NO_TARGETS
+                return fetched, maps
             except DecodeError as error:
                 fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
         canvases.blacken(row, fetched.draws, of_row)
@@ -199,15 +213,41 @@ def _payload(fetched: Fetched, row: int, part: Part) -> Payload:
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-    """Yield the index and picture of frames that are separate files."""
+    """Yield the index and picture of frames that are separate files; of a depth camera, the distances."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
         if isinstance(content, BadSample):
             raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
         try:
-            yield frame, opencv.decode(content, (info.height, info.width))
+            size = info.height, info.width
+            if part.depth is not None:
+                yield frame, read_metres(content, size, part.depth)
+            else:
+                yield frame, opencv.decode(content, size)
         except DecodeError as error:
             raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
+
+
+def _write_depths(
+    pictures: Iterable[tuple[int, Picture]],
+    part: Part,
+    codes: DepthCodes,
+    frames: NDArray[np.int64],
+    out: NDArray[np.float32],
+) -> None:
+    """Write the distances of a depth camera for the frames of a clip.
+
+    Args:
+        pictures: Index and picture of each frame, in any order.
+        part: The part of the clip.
+        codes: The meaning of the luma of videos.
+        frames: int64 [T], the frames.
+        out: float32 [T, height, width], in metres, with the size of the clip's pictures; written.
+    """
+    for frame, picture in pictures:
+        is_still = isinstance(picture, np.ndarray)
+        metres = picture if is_still else frame_metres(picture, part.info, codes)
+        out[frames == frame] = scale_nearest(metres, out.shape[1:])
 
 
 class Stencil:
@@ -255,5 +295,5 @@ class Stencil:
             resize_on_canvas(cut, resize, paste, canvas.numpy(), antialias=crops.antialias)
 
 
-def _pair(values: NDArray[np.int32]) -> tuple[int, int]:
+def _pair(values: NDArray[Any]) -> tuple[int, int]:
     return int(values[0]), int(values[1])

@@ -38,24 +38,35 @@ class Windows:
         dataset: The dataset, which chooses the frames.
 
     Attributes:
-        num_frames: Count of pictures of a sample, over all cameras.
+        num_frames: Count of pictures of a sample, over all cameras of pictures.
         on_damaged_video: Always "raise": clips with a damaged video are bad samples.
         cameras: For each camera's name, the range of its pictures among all pictures of a sample.
-        sizes: For each camera's name, its height and width from meta/info.json.
+        depths: For each depth camera's name, the range of its frames, which follow those pictures.
+        sizes: For each camera of pictures, by name, its height and width from meta/info.json.
+
+    Raises:
+        LoaderError: All cameras show distances.
     """
 
     def __init__(self, dataset: LeRobotDataset) -> None:
         self._dataset = dataset
         self.on_damaged_video: OnDamagedVideo = "raise"
         self.cameras: dict[str, slice] = {}
+        self.depths: dict[str, slice] = {}
         self._columns: list[tuple[Camera, slice]] = []
-        self.num_frames = 0
-        for number, name in enumerate(dataset.cameras):
-            start = self.num_frames
-            self.num_frames += dataset.num_frames[name]
-            self.cameras[name] = slice(start, self.num_frames)
-            self._columns.append((dataset.camera(number), self.cameras[name]))
-        self.sizes = {camera.name: {camera.size} for camera, _ in self._columns}
+        start = 0
+        for number, name in enumerate(dataset.cameras):  # depth cameras come last
+            camera, columns = dataset.camera(number), slice(start, start + dataset.num_frames[name])
+            (self.depths if camera.depth else self.cameras)[name] = columns
+            self._columns.append((camera, columns))
+            start = columns.stop
+        if not self.cameras:
+            raise LoaderError(
+                f"the cameras {', '.join(self.depths)} all show distances, and a batch needs pictures, whose crops the "
+                "distances follow; take a camera of pictures, too (cameras=...)"
+            )
+        self.num_frames = sum(dataset.num_frames[name] for name in self.cameras)
+        self.sizes = {one.name: {one.size} for one, _ in self._columns if one.depth is None}
 
     def __reduce__(self) -> tuple[type["Windows"], tuple[LeRobotDataset]]:
         return Windows, (self._dataset,)
@@ -79,7 +90,7 @@ class Windows:
     ) -> NDArray[np.int64]:
         """Return the frames that the dataset chooses, without random numbers."""
         del seed, epoch, identities, speed
-        chosen = np.full((len(indices), self.num_frames), NOT_FOUND)
+        chosen = np.full((len(indices), frame_columns(self)), NOT_FOUND)
         batch = self._dataset.batch(indices)
         for camera, columns in self._columns:
             for row, shown in enumerate(camera.shown(batch)):
@@ -98,7 +109,7 @@ class Windows:
             raise info
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
-        return Part(columns, camera.video(place), info, read, field)
+        return Part(columns, camera.video(place), info, read, field, camera.depth)
 
 
 class ClipSource(Protocol):
@@ -108,12 +119,14 @@ class ClipSource(Protocol):
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
         cameras: Range of the frames of each camera, by name; empty if each clip comes from one video.
-        sizes: Heights and widths of each camera, by name; empty if each clip comes from one video.
+        depths: Range of the frames of each depth camera, by name; they follow the T frames of a clip.
+        sizes: Heights and widths of each camera of pictures, by name; empty if each clip comes from one video.
     """
 
     num_frames: int
     on_damaged_video: OnDamagedVideo
     cameras: dict[str, slice]
+    depths: dict[str, slice]
     sizes: dict[str, set[tuple[int, int]]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -144,12 +157,18 @@ class ClipSource(Protocol):
             speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], frame numbers in presentation order; 0 for a video that cannot be read, NOT_FOUND if the frames
-            of a sample cannot be found, which makes it a bad sample, and NO_CAMERA where its dataset lacks the camera.
+            int64 [n, T + D], frame numbers in presentation order, of the T pictures and the D maps of distances; 0 for a
+            video that cannot be read, NOT_FOUND if the frames of a sample cannot be found, which makes it a bad sample, and
+            NO_CAMERA where its dataset lacks the camera.
         """
 
     def peculiar(self) -> dict[str, int]:
         """Return for each peculiarity how many videos of the dataset have it; see `VideoIndex.peculiar`."""
+
+
+def frame_columns(clips: ClipSource) -> int:
+    """Return how many frames a clip has together with the frames of its depth cameras, T + D."""
+    return int(max([clips.num_frames, *(one.stop for one in clips.depths.values())]))
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
@@ -191,10 +210,10 @@ def clip_seconds(
     Args:
         clips: The clips.
         indices: int64 [n], the clips.
-        frames: int64 [n, T], frame numbers in presentation order.
+        frames: int64 [n, T + D], frame numbers in presentation order; see `ClipSource.choose`.
 
     Returns:
-        float64 [n, T]; 0 for a clip whose videos cannot be read, and where the dataset of a clip lacks the camera.
+        float64 [n, T + D]; 0 for a clip whose videos cannot be read, and where the dataset of a clip lacks the camera.
     """
     seconds = np.zeros(frames.shape)
     for row, index in enumerate(indices.tolist()):
@@ -302,13 +321,16 @@ class ComposedClips:
                     "Clips with one value"
                 )
         self.on_damaged_video = parts[0].on_damaged_video
-        self.cameras = _all_cameras(dataset, parts)
+        self.cameras = _all_cameras(dataset, [part.cameras for part in parts])
         stops = [columns.stop for columns in self.cameras.values()]
         self.num_frames = max(stops, default=parts[0].num_frames)
-        places = np.arange(self.num_frames)
+        self.depths = _all_cameras(dataset, [part.depths for part in parts], self.num_frames)
+        columns, places = self.cameras | self.depths, np.arange(frame_columns(self))
         # For each underlying dataset, the places of its frames among those of a clip.
         self._columns = [
-            np.concatenate([places[self.cameras[name]] for name in part.cameras] or [places])
+            np.concatenate(
+                [places[columns[name]] for name in (*part.cameras, *part.depths)] or [places]
+            )
             for part in parts
         ]
         self.sizes = {
@@ -337,7 +359,7 @@ class ComposedClips:
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Choose the frames of clips, each by the rules of its underlying dataset."""
-        chosen = np.full((len(indices), self.num_frames), NO_CAMERA)
+        chosen = np.full((len(indices), frame_columns(self)), NO_CAMERA)
         for part, rows, own in self._by_part(indices):
             frames = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
             chosen[np.ix_(rows, self._columns[part])] = frames
@@ -361,15 +383,22 @@ class ComposedClips:
             yield part, rows, indices[rows] - starts[part]
 
 
-def _all_cameras(dataset: Subset | Mixture, parts: list[ClipSource]) -> dict[str, slice]:
-    """Return for each camera of some underlying datasets the range of its pictures among those of a sample.
+def _all_cameras(
+    dataset: Subset | Mixture, cameras: Sequence[dict[str, slice]], first: int = 0
+) -> dict[str, slice]:
+    """Return for each camera of a mixture the range of its pictures among those of a sample.
+
+    Args:
+        dataset: The mixture.
+        cameras: The ranges in each underlying dataset, by name.
+        first: Where the first range begins.
 
     Raises:
         LoaderError: The datasets have different numbers of pictures of a camera.
     """
     counts: dict[str, int] = {}
-    for part in parts:
-        for name, columns in part.cameras.items():
+    for own in cameras:
+        for name, columns in own.items():
             count = columns.stop - columns.start
             if counts.setdefault(name, count) != count:
                 robots = robots_of(dataset)
@@ -378,7 +407,7 @@ def _all_cameras(dataset: Subset | Mixture, parts: list[ClipSource]) -> dict[str
                     f"the pictures of {name} in a sample are {', '.join(given)}, which make no batch together: give "
                     "delta_timestamps of one length for it, in multiples of 1 / fps of each dataset"
                 )
-    stops = accumulate(counts.values())
+    stops = [*accumulate(counts.values(), initial=first)][1:]
     return {
         name: slice(stop - count, stop)
         for (name, count), stop in zip(counts.items(), stops, strict=True)

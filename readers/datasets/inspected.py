@@ -21,11 +21,13 @@ class Checks(NamedTuple):
         image: Decodes an image, given its bytes and its (height, width).
         damage: Looks for damage in an image that decodes without an error, given its bytes.
         video: Decodes frames of a video, given its bytes, its metadata and the indices of the frames, int64 [n].
+        numbers: Decodes a picture with one number per pixel, such as a distance, given its bytes and its (height, width).
     """
 
     image: Callable[[Payload, tuple[int, int]], str]
     damage: Callable[[Payload], str]
     video: Callable[[Payload, "VideoInfo", NDArray[np.int64]], str]
+    numbers: Callable[[Payload, tuple[int, int]], str]
 
 
 class SampleFacts(NamedTuple):

@@ -4,7 +4,7 @@ tests/support/check_lerobot.py compares what lerobot itself writes.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,43 @@ from numpy.typing import NDArray
 from tests.support.videos import pan, write_video
 
 TOP, WRIST = "observation.images.top", "observation.images.wrist"
+DEPTH = "observation.images.depth"
 TASKS = ("pick the cup", "öffne die Tür", "wait")
 SUBTASKS = ("reach", "grasp")
 _PLACES = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+
+
+@dataclass
+class Depth:
+    """A depth camera.
+
+    Attributes:
+        numbers: What is stored for all frames: codes of luma, uint16 [frames, height, width], or what `encode` takes.
+        about: What info.json says of it.
+        encode: Makes a picture in the tables of a frame's numbers; None for videos.
+        codec: FFmpeg's name of an encoder.
+        pixel_format: FFmpeg's name.
+        options: Of the encoder.
+    """
+
+    numbers: NDArray[Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    encode: Callable[[NDArray[Any]], bytes] | None = None
+    codec: str = "libx265"
+    pixel_format: str = "gray12le"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def feature(self) -> dict[str, Any]:
+        """What info.json says of it, as lerobot 0.6 writes it."""
+        kind = "image" if self.encode else "video"
+        size = self.numbers.shape[1], self.numbers.shape[2]
+        shape = [*size, 1]
+        return {
+            **_camera(kind, size),
+            "shape": shape,
+            "info": {"is_depth_map": True, "video.channels": 1, **self.about},
+        }
 
 
 @dataclass
@@ -33,6 +67,7 @@ class Robot:
         codec: FFmpeg's name of an encoder.
         options: Of the encoder.
         gop: Frames from one keyframe to the next.
+        depths: Depth cameras by name.
     """
 
     lengths: tuple[int, ...] = (5, 3, 6)
@@ -45,6 +80,7 @@ class Robot:
     codec: str = "libx264"
     options: Mapping[str, str] = field(default_factory=dict)
     gop: int = 2
+    depths: Mapping[str, Depth] = field(default_factory=dict)
 
     def frames(self, camera: str) -> NDArray[np.uint8]:
         """The pictures of a camera, of all episodes: uint8 [frames, height, width, 3]."""
@@ -73,26 +109,49 @@ class Robot:
     def write(self, root: Path) -> Path:
         """Write it with videos, and return the folder."""
         places: dict[str, Any] = {}
-        for camera in self.sizes:
-            pictures = np.split(self.frames(camera), np.cumsum(self.lengths)[:-1])
+        of_tables = {name: one for name, one in self.depths.items() if one.encode}
+        for camera in [*self.sizes, *(one for one in self.depths if one not in of_tables)]:
+            depth = self.depths.get(camera)
+            frames = self.frames(camera) if depth is None else depth.numbers
+            pictures = np.split(frames, np.cumsum(self.lengths)[:-1])
             begins = np.zeros(len(self.lengths))
             for number, episodes in enumerate(self.files):
                 path = root / f"videos/{camera}/{_place(number)}.mp4"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shown = np.concatenate([pictures[episode] for episode in episodes])
-                self._write_video(path, shown)
+                self._write_video(path, shown, depth)
                 before = np.cumsum([0, *(self.lengths[episode] for episode in episodes)])
                 begins[list(episodes)] = self.start_seconds + before[:-1] / self.fps
             places |= _video_places(camera, self.files, begins, self.lengths, self.fps)
         features = {camera: _camera("video", size) for camera, size in self.sizes.items()}
-        write_tables(root, self.values(), self.lengths, self.files, self.fps, features, places)
+        features |= {name: one.feature for name, one in self.depths.items()}
+        pictures_of = {
+            name: [one.encode(numbers) for numbers in one.numbers]
+            for name, one in of_tables.items()
+            if one.encode
+        }
+        write_tables(
+            root, self.values(), self.lengths, self.files, self.fps, features, places, pictures_of
+        )
         return root
 
-    def _write_video(self, path: Path, frames: NDArray[np.uint8]) -> None:
+    def _write_video(self, path: Path, frames: NDArray[Any], depth: Depth | None) -> None:
         first = round(self.start_seconds * 12800)
         pts = [first + round(n * 12800 / self.fps) for n in range(len(frames))]
         options = {"preset": "ultrafast"} if self.codec == "libx264" else {}
         options |= self.options
+        if depth is not None:
+            options = {"x265-params": "lossless=1:log-level=none"} if "265" in depth.codec else {}
+            write_video(
+                path,
+                frames,
+                codec=depth.codec,
+                pixel_format=depth.pixel_format,
+                gop=self.gop,
+                pts=pts,
+                options={**options, **depth.options},
+            )
+            return
         write_video(path, frames, codec=self.codec, gop=self.gop, pts=pts, options=options)
 
 

@@ -30,7 +30,7 @@ def pan(num_frames: int, size: tuple[int, int], *, seed: int = 0) -> NDArray[np.
 
 def write_video(
     path: Path,
-    frames: NDArray[np.uint8],
+    frames: NDArray[Any],
     *,
     codec: str = "libx264",
     fps: int = 25,
@@ -45,7 +45,7 @@ def write_video(
 
     Args:
         path: Where the file goes.
-        frames: uint8 [T, height, width, 3].
+        frames: uint8 [T, height, width, 3]; or the luma of `pixel_format` itself, uint16 [T, height, width].
         codec: FFmpeg's name of an encoder.
         fps: Frames per second, where `pts` says nothing else.
         pixel_format: FFmpeg's name.
@@ -65,7 +65,10 @@ def write_video(
             stream.set_display_rotation(rotation)
         sound = container.add_stream("aac", rate=48000) if audio else None
         for number, pixels in enumerate(frames):
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+            if pixels.ndim == 2:
+                frame = _frame_of_luma(pixels, pixel_format)
+            else:
+                frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
             frame.pts = pts[number] if pts is not None else number
             frame.time_base = TIME_BASE if pts is not None else Fraction(1, fps)
             container.mux(stream.encode(frame))
@@ -77,6 +80,18 @@ def write_video(
             container.mux(sound.encode(clip))
             container.mux(sound.encode(None))
     return path
+
+
+def _frame_of_luma(luma: NDArray[np.uint16], pixel_format: str) -> Any:
+    """A frame with these samples of luma, and grey chroma if the format has any."""
+    height, width = luma.shape
+    frame = av.VideoFrame(width, height, pixel_format)
+    for number, plane in enumerate(frame.planes):
+        rows = np.frombuffer(plane, "<u2").reshape(-1, plane.line_size // 2)
+        rows[:] = 1 << frame.format.components[number].bits - 1
+        if not number:
+            rows[:height, :width] = luma
+    return frame
 
 
 def write_videos(

@@ -42,6 +42,7 @@ class Camera(ABC):
 
     def __init__(self, feature: Feature, offsets: NDArray[np.int64] | None) -> None:
         self.name, self.size = feature.name, (feature.shape[0], feature.shape[1])
+        self.depth = feature.depth
         self._offsets = NOW if offsets is None else offsets
 
     @abstractmethod

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,7 +66,7 @@ class LeRobotDataset(IndexedDataset):
     - ``CAMERA.frames``, int64 [T]: the indices of frames in its video, in the order of presentation, or in its episode
       if the tables hold pictures; and ``CAMERA.mp4``, the complete video, mapped (at a URL a
       `readers.storage.blob.BlobPayload`, which reads the slices that are accessed), or ``CAMERA.png``, the first
-      picture.
+      picture (``.tiff`` for distances in floats).
 
     A frame outside the episode is replaced by the episode's first or last frame, and ``NAME_is_pad`` is true there.
     The video frame of a table row is the one shown at ``from_timestamp + timestamp``, computed in float64. A `Loader` decodes
@@ -95,7 +96,7 @@ class LeRobotDataset(IndexedDataset):
     Attributes:
         root: The dataset's folder, a Path; at a URL a `readers.storage.paths.UrlFolder`.
         info: Content of meta/info.json.
-        cameras: Names of the cameras that are read.
+        cameras: Names of the cameras that are read, those of pictures before those of distances.
         num_frames: Number T of a camera's pictures in a sample, by name of the camera.
 
     Raises:
@@ -208,16 +209,17 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        depths = [one for one in self.cameras if self.info.features[one].is_depth]
+        known = [self.info.features[one] for one in self.cameras]
         unread = [f"{name} ({dtype})" for name, dtype in self.info.unread.items()]
         left_out = (
             f"{counted(len(unread), 'feature')} of {self.root} {'has' if len(unread) == 1 else 'have'} a type that is not "
             f"read, so samples lack {', '.join(unread)}",
         )
         return (left_out if unread else ()) + tuple(
-            f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
-            "cameras= where they matter"
-            for one in depths
+            f"the camera {one.name} of {self.root} holds distances, but meta/info.json does not say how (video.depth_min, "
+            f"...): codes from {one.depth.limits[0]} to {one.depth.limits[1]} m are assumed, as lerobot does"
+            for one in known
+            if one.depth is not None and one.kind == "video" and one.depth.depth_min is None
         )
 
     @cached_property
@@ -264,10 +266,15 @@ class LeRobotDataset(IndexedDataset):
         features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
         offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
         texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
+        depths = [
+            [one.name, *msgspec.structs.astuple(one.depth)]
+            for one in info.features.values()
+            if one.depth
+        ]
         settings: list[Any] = [
             "lerobot 1",
             info.fps,
-            features,
+            [*features, *depths],
             self.cameras,
             offsets,
             self._tolerance_s,
@@ -348,8 +355,9 @@ class LeRobotDataset(IndexedDataset):
             if info.codec != FRAMES_CODEC:
                 reasons = [checks.video(sample.fields[f"{camera.name}.mp4"], info, frames)]
             else:
+                check = checks.numbers if camera.depth else checks.image
                 reasons = [
-                    one.reason if isinstance(one, BadSample) else checks.image(one, camera.size)
+                    one.reason if isinstance(one, BadSample) else check(one, camera.size)
                     for one in camera.pictures(place, frames)
                 ]
             if any(reasons):
@@ -439,4 +447,5 @@ def _cameras(given: str | Sequence[str] | None, info: Info) -> tuple[str, ...]:
             f"cameras={given!r} must name different cameras of the dataset, which has "
             f"{', '.join(info.cameras) or 'none'}"
         )
-    return names
+    # Cameras of pictures come first: the first one gives the sample's picture and size.
+    return tuple(sorted(names, key=lambda name: info.features[name].depth is not None))

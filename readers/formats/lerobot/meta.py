@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from readers.formats.lerobot.depth import DepthCodes
 from readers.formats.text import parse_object, to_struct
 from readers.sample import PathLike, SourceError
 from readers.storage.paths import UrlFolder, is_url, with_path
@@ -44,7 +45,7 @@ class Feature:
         kind: "number", "text", "image" (pictures in the tables) or "video".
         dtype: NumPy's name for the type of the numbers; "" for other kinds.
         shape: Shape of a frame's value, () for a single number; (height, width) of pictures.
-        is_depth: Whether the pixels of the pictures are distances.
+        depth: How distances are stored, if the pixels of the pictures are distances.
         stored_name: Name in the files if `renamed` gave the feature another name, else "".
     """
 
@@ -52,7 +53,7 @@ class Feature:
     kind: Literal["number", "text", "image", "video"]
     dtype: str
     shape: tuple[int, ...]
-    is_depth: bool = False
+    depth: DepthCodes | None = None
     stored_name: str = ""
 
     @property
@@ -216,6 +217,7 @@ class _Feature(msgspec.Struct):
     shape: list[Annotated[float, msgspec.Meta(ge=0, lt=1 << 53, multiple_of=1)]]
     names: Any = None
     info: dict[str, Any] | None = None
+    video_info: dict[str, Any] | None = None  # where older datasets say that a camera is of depth
 
 
 def _info(stored: _Info) -> Info:
@@ -255,13 +257,20 @@ def _feature(name: str, stored: _Feature) -> Feature:
         names = stored.names
         first = names[0] if isinstance(names, list) and names else "height"
         size = shape[1:] if first in ("channel", "channels") else shape[:2]
-        about = stored.info or {}
-        is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
         kind: Literal["video", "image"] = "video" if dtype == "video" else "image"
-        return Feature(name, kind, "", size, is_depth)
+        return Feature(name, kind, "", size, _depth(name, stored))
     if dtype == "string":
         return Feature(name, "text", "", ())
     return Feature(name, "number", dtype, () if shape == (1,) else shape)
+
+
+def _depth(name: str, stored: _Feature) -> DepthCodes | None:
+    """Return how a camera stores distances; None for a camera of pictures."""
+    about = {**(stored.video_info or {}), **(stored.info or {})}
+    if not (about.get("video.is_depth_map") or about.get("is_depth_map")):
+        return None
+    given = {key: one for key, one in about.items() if one is not None}
+    return to_struct(given, DepthCodes, f"the feature {name!r}")
 
 
 def _split(name: str, text: object) -> range:

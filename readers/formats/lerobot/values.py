@@ -18,7 +18,8 @@ from readers.storage.unreadable import is_missing
 
 DeltaTimestamps = Mapping[str, Sequence[float]]
 """Offsets from the current frame in seconds, by feature name."""
-_PNG = b"\x89PNG"
+# The first bytes of pictures; lerobot stores distances as TIFF.
+_ENDINGS = {b"\x89PNG": "png", b"II*\0": "tiff", b"MM\0*": "tiff"}
 _WORDS = ("task", "subtask")  # what meta/tasks.parquet and meta/subtasks.parquet hold texts of
 _MOST_TEXTS = 1_000_000  # more than any dataset has tasks: `class_names` has an entry for each number below the largest
 _TEXT_COLUMNS = ("__index_level_0__",)  # column name that pandas writes for an index without a name
@@ -100,8 +101,8 @@ def to_text(values: str | NDArray[Any]) -> bytes:
 
 
 def picture_ending(picture: Payload) -> str:
-    """Return the file ending of an encoded picture by its first bytes: "png", or "jpg" for all others."""
-    return "png" if bytes(picture[:4]) == _PNG else "jpg"
+    """Return the file ending of an encoded picture by its first bytes: "png", "tiff", or "jpg" for all others."""
+    return _ENDINGS.get(bytes(picture[:4]), "jpg")
 
 
 def read_all_texts(root: Root, info: Info) -> dict[str, dict[int, str]]:

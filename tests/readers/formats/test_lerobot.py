@@ -319,21 +319,29 @@ def test_declared_types_are_those_of_the_fields(made: Path) -> None:
     assert arrays["note_is_pad"].tolist() == [False, True]
 
 
-def test_distances_are_warned_of(root: Path) -> None:
-    """A loader makes 8 bits of a depth map; who takes it is told."""
+@pytest.mark.parametrize("where", ["info", "video_info"])
+def test_distances_without_settings_are_warned_of(where: str, root: Path) -> None:
+    """A video that is said to show distances, without the settings of its codes, is read with lerobot's, with a warning."""
     features = {
         TOP: {
             "dtype": "video",
             "shape": [48, 64, 3],
             "names": ["height", "width", "channels"],
-            "info": {"video.is_depth_map": True},
+            where: {"video.is_depth_map": True},
         }
     }
     told = json.loads((root / "meta/info.json").read_text())["features"] | features
     change_info(root, features=told)
 
-    open_with_warning(rf"{TOP} .* holds distances", root)
+    dataset = open_with_warning(rf"{TOP} .* holds distances, .* from 0.01 to 10.0 m", root)
+    assert dataset.cameras == (WRIST, TOP)
     open_dataset(root, cameras=WRIST)
+    features[TOP]["info"] = {"is_depth_map": True, "video.depth_min": 0.5}
+    change_info(root, features=told | features)
+    other = open_dataset(root)
+    features[TOP]["info"] = {"is_depth_map": True, "video.depth_min": 0.6}
+    change_info(root, features=told | features)
+    assert len({dataset.fingerprint, other.fingerprint, open_dataset(root).fingerprint}) == 3
 
 
 def test_frames_are_not_packed(made: Path, tmp_path: Path) -> None:
