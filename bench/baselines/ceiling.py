@@ -124,7 +124,12 @@ def windows(task: WindowTask) -> Pipeline:
                 infos[video], frames = camera.shown(place)
                 needed.setdefault(video, {})[row] = np.unique(frames)
         return [
-            Clip(dataset.videos.files.path(video), info, np.unique(np.concatenate([*group.values()])), 0)
+            Clip(
+                dataset.videos.files.path(video),
+                info,
+                np.unique(np.concatenate([*group.values()])),
+                0,
+            )
             for (number, video), info in infos.items()
             for group in overlapping_clips(info, needed[number, video])
         ]

@@ -234,7 +234,7 @@ def encode_video(
     except ImportError:
         raise BenchError("videos are made by PyAV, which is missing: pip install av") from None
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=fps, options=dict(options))
+        stream: Any = container.add_stream(codec, rate=fps, options=dict(options))
         stream.height, stream.width = size
         stream.pix_fmt = "yuv420p"
         for number, pixels in enumerate(frames):

@@ -7,7 +7,6 @@ their options are the defaults of lerobot 0.4: SVT-AV1 or H.264 with a keyframe 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,13 +29,6 @@ _NUM_JOINTS = 6
 _PLACE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 _SAMPLED_FRAMES, _SAMPLED_PIXELS = 10, 16  # every Nth frame and pixel counts in the statistics
 _QUANTILES = (1, 10, 50, 90, 99)  # percent, as lerobot computes
-
-
-class Codec(Enum):
-    """A codec of the videos."""
-
-    AV1 = "av1"
-    H264 = "h264"
 
 
 def make_robots(
@@ -151,7 +143,7 @@ def _write_tables(
     numbers = np.arange(len(table) // length)
     files = {"chunk_index": 0 * numbers, "file_index": numbers // episodes_per_file}
     starts = (numbers % episodes_per_file) * length / FPS
-    places = {f"data/{name}": one for name, one in files.items()}
+    places: dict[str, Any] = {f"data/{name}": one for name, one in files.items()}
     for camera in CAMERAS:
         places |= {f"videos/{camera}/{name}": one for name, one in files.items()}
         places[f"videos/{camera}/from_timestamp"] = starts
@@ -170,7 +162,7 @@ def _write_tables(
     names = [("task", "unicode", "object"), ("task_index", "int64", "int64")]
     keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
     columns = [dict(zip(keys, (one[0], *one, None), strict=True)) for one in names]
-    pandas = {"index_columns": ["task"], "column_indexes": [], "columns": columns}
+    pandas: dict[str, Any] = {"index_columns": ["task"], "column_indexes": [], "columns": columns}
     tasks = pa.table({"task_index": range(len(TASKS)), "task": list(TASKS)})
     write(tasks.replace_schema_metadata({"pandas": json.dumps(pandas)}), "meta/tasks")
 
@@ -213,7 +205,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     out: Annotated[Path, typer.Argument(help="The folder that gets the dataset.")],
-    codec: Annotated[Codec, typer.Option(help="Codec of the videos.")] = Codec.AV1,
+    codec: Annotated[str, typer.Option(help="Codec of the videos: av1 or h264.")] = "av1",
     episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 50,
     seconds: Annotated[float, typer.Option(help="Length of each episode.")] = 10.0,
     height: Annotated[int, typer.Option(help="Height of the pictures.")] = 480,
@@ -222,9 +214,7 @@ def main(
 ) -> None:
     """Make a LeRobot dataset of version 3.0 with two cameras, a state and an action."""
     size = (height, width)
-    count = make_robots(
-        out, codec=codec.value, episodes=episodes, seconds=seconds, size=size, seed=seed
-    )
+    count = make_robots(out, codec=codec, episodes=episodes, seconds=seconds, size=size, seed=seed)
     typer.echo(f"{episodes} episodes, {count} frames of {len(CAMERAS)} cameras: {out}")
 
 

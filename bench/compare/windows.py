@@ -147,7 +147,7 @@ class WindowTask:
         Raises:
             Unable: The contestant returns other pixels or values.
         """
-        few = {"plan": self.rehearsed, "batch_size": len(self.rehearsed), "num_threads": 1}
+        few: Any = {"plan": self.rehearsed, "batch_size": len(self.rehearsed), "num_threads": 1}
         rehearsal = replace(self, **few, is_rehearsal=True)
         pipeline = start(rehearsal)
         batch = next(pipeline.batches)
