@@ -179,8 +179,12 @@ def _write_info(
         for name, one in values.items()
     }
     video = {"video.fps": FPS, "video.codec": codec, "video.pix_fmt": "yuv420p"}
-    names = ["height", "width", "channels"]
-    camera = {"dtype": "video", "shape": [*size, 3], "names": names, "info": video}
+    camera = {
+        "dtype": "video",
+        "shape": [*size, 3],
+        "names": ["height", "width", "channels"],
+        "info": video,
+    }
     info = {
         "codebase_version": "v3.0",
         "robot_type": "simulated",

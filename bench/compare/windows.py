@@ -219,9 +219,9 @@ def make_window_task(
 
     Raises:
         readers.ReadersError: The dataset cannot be opened.
-        BenchError: Its cameras differ in size, or have no videos.
+        BenchError: Its cameras differ in size, or have no videos, or its second episode begins with a damaged sample.
     """
-    from readers import Order
+    from readers import BadSample, Order
     from readers.prepare.source import open_at_random
 
     dataset: Any = open_at_random(source, **how)
@@ -232,7 +232,7 @@ def make_window_task(
             f"{source} must have videos of one size to be compared, got {len(sizes)} sizes of {', '.join(cameras)}: "
             'choose some with --option "cameras=[...]"'
         )
-    options = {**how, "delta_timestamps": settings.deltas(cameras, dataset.info.fps)}
+    options = {"delta_timestamps": settings.deltas(cameras, dataset.info.fps), **how}
     dataset = open_at_random(source, **options)
     shuffle: Any = _ORDERS[settings.shuffle]
     order = Order(len(dataset), seed, shuffle, _LOCAL_FRAMES, window_blocks=1)
@@ -241,8 +241,9 @@ def make_window_task(
     # The last frame of the first episode and the first frame of the next one: both windows leave their episode.
     first = dataset.place(0)
     rehearsed = np.array([first.stop - first.start - 1, first.stop - first.start]) % len(dataset)
-    names = [name for name in (_STATE, _ACTION) if name in features]
     samples = dataset.fetch(rehearsed)
+    for bad in (one for one in samples if isinstance(one, BadSample)):
+        raise BenchError(f"{source} is damaged at {bad.key} ({bad.reason}): give another dataset")
     return WindowTask(
         root=str(dataset.root),
         options=options,
@@ -250,7 +251,11 @@ def make_window_task(
         lengths={camera: dataset.num_frames[camera] for camera in cameras},
         plan=np.concatenate(plan),
         pictures=_pictures(dataset, rehearsed),
-        values={name: np.stack([_array(one.fields[name]) for one in samples]) for name in names},
+        values={
+            name: np.stack([np.load(io.BytesIO(one.fields[name])) for one in samples])
+            for name in (_STATE, _ACTION)
+            if name in features
+        },
         rehearsed=rehearsed,
         **alike,
     )
@@ -270,7 +275,3 @@ def _pictures(dataset: Any, indices: NDArray[np.int64]) -> dict[str, NDArray[np.
             windows.append([(255 * shown[frame]).round().byte().numpy() for frame in frames])
         pictures[dataset.cameras[number]] = np.array(windows)
     return pictures
-
-
-def _array(payload: Any) -> NDArray[Any]:
-    return np.asarray(np.load(io.BytesIO(payload)))

@@ -15,7 +15,8 @@ gymnasium tabulate einops.
 import argparse
 import sys
 from collections.abc import Iterator
-from functools import partial
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
+from bench.compare.compare import rest
+from bench.compare.contract import Contestant, Pipeline
 from bench.compare.photographs import enlarge, shipped_photographs, walk
-from bench.timing import Turn, measure_in_turns, take_turn
+from bench.compare.process import ContestantProcess
+from bench.timing import measure_in_turns
 from dali_pipes import Clips, Loader
 from gpu_aug import Recipe, Resize
 from readers import open_dataset
@@ -34,7 +38,28 @@ SIZE = (224, 224)
 STEPS, SKIP, BATCH_SIZE = 4, 5, 64
 LAYOUTS = {"hdf5": "frames.h5", "lance": "frames.lance", "video": "frames.video"}
 KEYS = ["pixels", "action", "proprio"]
-_NUM_AHEAD = 8  # batches that may be ready before a turn
+
+
+@dataclass(frozen=True)
+class Task:
+    """What each contestant's process gets; see `ContestantProcess.open`."""
+
+    folder: Path
+    order: str
+    workers: int
+    episodes: int
+    length: int
+    batch_size: int = BATCH_SIZE
+    plan = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the batches."""
+        return torch.device("cpu")
+
+    def check_batch(self, batch: torch.Tensor) -> None:
+        """Raise if a batch is no windows of uint8 pictures."""
+        assert (batch.shape, batch.dtype) == ((BATCH_SIZE, STEPS, 3, *SIZE), torch.uint8)
 
 
 def write(folder: Path, episodes: int, length: int) -> None:
@@ -56,53 +81,57 @@ def write(folder: Path, episodes: int, length: int) -> None:
             writer.write_episodes(made())
 
 
-def starts(episodes: int, length: int, order: str) -> NDArray[np.int64]:
+def starts(task: Task) -> NDArray[np.int64]:
     """Return the first row of each window: those of their dataset class, in its order or shuffled."""
     span = STEPS * SKIP
-    rows = np.arange(length - span + 1) + length * np.arange(episodes)[:, None]
+    rows = np.arange(task.length - span + 1) + task.length * np.arange(task.episodes)[:, None]
     flat = rows.reshape(-1)
-    return np.random.default_rng(0).permutation(flat) if order == "random" else flat
+    return np.random.default_rng(0).permutation(flat) if task.order == "random" else flat
 
 
-def theirs(name: str, folder: Path, order: str, workers: int) -> Iterator[Any]:
+def start(task: Task, *, name: str, is_ours: bool) -> Pipeline:
+    """Start our loader or their dataset class in a DataLoader."""
+    ahead = 2 if is_ours else 2 * task.workers
+    return Pipeline((ours if is_ours else theirs)(name, task), "", ahead, ahead + 2)
+
+
+def theirs(name: str, task: Task) -> Iterator[torch.Tensor]:
     """Yield batches of their dataset class, endlessly."""
     from stable_worldmodel.data.format import get_format
 
     options: dict[str, Any] = {"frameskip": SKIP, "num_steps": STEPS, "keys_to_load": KEYS}
     if name == "video":
         options["video_keys"] = ["pixels"]
-    dataset = get_format(name).open_reader(folder / LAYOUTS[name], **options)
     loader = DataLoader(
-        dataset,
+        get_format(name).open_reader(task.folder / LAYOUTS[name], **options),
         batch_size=BATCH_SIZE,
-        shuffle=order == "random",
-        num_workers=workers,
+        shuffle=task.order == "random",
+        num_workers=task.workers,
         drop_last=True,
         persistent_workers=True,
     )
     while True:
         for batch in loader:
-            assert batch["pixels"].shape == (BATCH_SIZE, STEPS, 3, *SIZE)
             yield batch["pixels"]
 
 
-def ours(name: str, folder: Path, first_rows: NDArray[np.int64], workers: int) -> Iterator[Any]:
+def ours(name: str, task: Task) -> Iterator[torch.Tensor]:
     """Yield batches of our loader, endlessly."""
+    first_rows, recipe = starts(task), Recipe([Resize(SIZE)])
     options: dict[str, Any] = {
         "dtype": torch.uint8,
-        "device": "cpu",
+        "device": task.device,
         "shuffle": "none",
-        "num_threads": workers,
+        "num_threads": task.workers,
     }
-    recipe = Recipe([Resize(SIZE)])
     if name == "video":
-        videos = open_dataset(folder / LAYOUTS[name] / "pixels")
+        videos = open_dataset(task.folder / LAYOUTS[name] / "pixels")
         per_video = -(-len(first_rows) // len(videos))
         clips = Clips(videos, num_frames=STEPS, stride=SKIP, clips_per_video=per_video)
         options |= {"batch_size": BATCH_SIZE, "shuffle": "global"}
         loader = Loader(clips, recipe, **options)
     else:
-        rows = open_dataset(folder / LAYOUTS[name], image="pixels", columns=KEYS)
+        rows = open_dataset(task.folder / LAYOUTS[name], image="pixels", columns=KEYS)
         picks = (first_rows[:, None] + SKIP * np.arange(STEPS)).reshape(-1)
         options |= {"batch_size": BATCH_SIZE * STEPS, "fields": KEYS[1:]}
         loader = Loader(rows.take(picks), recipe, **options)
@@ -127,23 +156,30 @@ def main() -> None:
     if not given.folder.exists():
         given.folder.mkdir(parents=True)
         write(given.folder, given.episodes, given.length)
-    first_rows = starts(given.episodes, given.length, given.order)
-
-    def turn(batches: Iterator[Any], seconds: float) -> Turn:
-        return take_turn(partial(next, batches), seconds=seconds, discard=_NUM_AHEAD)
-
-    contestants = {}
-    for name in LAYOUTS:
-        own = ours(name, given.folder, first_rows, given.workers)
-        other = theirs(name, given.folder, given.order, given.workers)
-        contestants |= {f"{name} ours": partial(turn, own)}
-        contestants |= {f"{name} stable-worldmodel": partial(turn, other)}
-    measured = measure_in_turns(contestants, seconds=given.seconds, rounds=given.rounds)
-    sys.stdout.write(f"windows/s, {given.order}, {given.workers} workers or threads\n")
-    for name, one in measured.items():
+    task = Task(given.folder, given.order, given.workers, given.episodes, given.length)
+    with ExitStack() as stack:
+        running = {}
+        for name in LAYOUTS:
+            for is_ours in (True, False):
+                title = f"{name}, {'gpu-aug' if is_ours else 'stable-worldmodel'}"
+                options = {"name": name, "is_ours": is_ours}
+                one = Contestant(title, "ceiling", f"{start.__module__}:start", options)
+                running[title] = stack.enter_context(closing(ContestantProcess(one)))
+                running[title].open(task)
+        measured = measure_in_turns(
+            {title: process.turn for title, process in running.items()},
+            seconds=given.seconds,
+            rounds=given.rounds,
+            after_turn=lambda title, turn: rest(running[title], task, turn.rate),
+        )
+    sys.stdout.write(f"windows/s, {given.order}, {given.workers} workers or threads; CPU ms\n")
+    for title, one in measured.items():
         rates = ", ".join(f"{rate:.0f}" for rate in one.rates)
-        sys.stdout.write(f"{name:26}{one.median:8.0f}   ({rates})\n")
+        cost = 1e3 * one.cpu_seconds_per_item
+        sys.stdout.write(f"{title:26}{one.median:8.0f}{cost:8.2f}   ({rates})\n")
 
 
 if __name__ == "__main__":
-    main()
+    from tests.support import measure_world_models
+
+    measure_world_models.main()  # by its name, under which other processes find its classes

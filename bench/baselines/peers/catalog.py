@@ -132,7 +132,8 @@ def build(folder: Path, packages: Path, *, alone: bool = False) -> str:
     if not failure:
         pip = [str(python_of(folder)), "-m", "pip", "install", "--disable-pip-version-check"]
         if alone:
-            pip += ["--extra-index-url", _CPU_WHEELS]
+            # Without the second index, pip goes on, but asks it for each of a hundred packages.
+            pip += ["--extra-index-url", _CPU_WHEELS, "--retries", "1"]
         else:
             _reuse_packages(folder)
         failure = _run(*pip, "--requirement", str(packages))

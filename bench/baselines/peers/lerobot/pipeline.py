@@ -41,8 +41,8 @@ def start(task: WindowTask, *, backend: str) -> Pipeline:
         delta_timestamps=task.options["delta_timestamps"],
         video_backend=backend,
     )
-    threads = task.num_threads
-    counts = [1] if task.is_rehearsal else sorted({max(1, threads // 2), threads, 2 * threads})
+    some = {max(1, task.num_threads // 2), task.num_threads, 2 * task.num_threads}
+    counts = [1] if task.is_rehearsal else sorted(some)
     rates = {count: _try(dataset, task, count) for count in counts if not task.is_rehearsal}
     best = max(rates, key=rates.__getitem__, default=counts[0])
     tried = ", ".join(f"{count}: {rate:.1f}" for count, rate in rates.items())
