@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.baselines.peers.far import answer_questions
 from bench.compare.contract import Pipeline, Unable
+from bench.compare.windows import WindowTask
 from bench.output.errors import one_line
 from bench.timing import peak_bytes, synchronise, take_turn
 
@@ -52,8 +53,12 @@ class _Server:
         )
         note = ""
         self._pipeline = None  # if it is opened again: its workers end before the next ones start
-        if contestant.kind != "ceiling" and task.plan is not None:
+        if contestant.kind != "ceiling" and isinstance(task, WindowTask):
             note = task.rehearse(start)
+        elif contestant.kind != "ceiling" and task.plan is not None:
+            from bench.compare.check_frames import check_frames
+
+            note = check_frames(start, task)
         pipeline, self._device = start(task), task.device
         batch = next(pipeline.batches)
         if contestant.kind != "ceiling":

@@ -1,6 +1,5 @@
 """Define the task of every contestant in a comparison."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +65,6 @@ class Task:
             )
         if batch.device != self.device:
             raise Unable(f"left the batch on {batch.device}, not on {self.device}")
-
-    def rehearse(self, start: Callable[["Task"], Pipeline]) -> str:
-        """Let a contestant make a few clips, and compare their frames; see `check_frames`."""
-        from bench.compare.check_frames import check_frames
-
-        return check_frames(start, self)
 
     @property
     def clips(self) -> ClipPlan:
