@@ -2,22 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, islice, tee
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bench.baselines.dali import decode_batches
 from bench.baselines.videos import load_torchcodec, seek_mode, torchcodec_frames
 from bench.compare.clips import Clip
 from bench.compare.task import Pipeline, Task
-from bench.compare.threads import NUM_AHEAD, threaded_batches
+from bench.compare.threads import NUM_AHEAD, results_ahead, threaded_batches
+from bench.compare.windows import WindowTask
 from bench.timing import Turn, measure_in_turns, synchronise, take_turn
 from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
 from dali_pipes.video.codec import ClipDeadline, decode_run
 from dali_pipes.video.decode import DECODE_SECONDS
-from dali_pipes.video.packets import plan_runs
-from readers import Sample, read_header
+from dali_pipes.video.packets import overlapping_clips, plan_runs
+from readers import Sample, open_dataset, read_header
 from readers.storage.blob.mmap_pages import map_file
 
 _CHUNK = 4  # images per task of a thread, because a task costs about 20 us
@@ -103,6 +107,45 @@ def _decoding(task: Task, decode: Callable[[Clip], object], note: str) -> Pipeli
     # Batches with their length but without pixels.
     lengths = (torch.empty(len(clips), 0) for clips in batches)
     return Pipeline(lengths, note, NUM_AHEAD, NUM_AHEAD + 1)
+
+
+def windows(task: WindowTask) -> Pipeline:
+    """Start decoding the frames that each batch of windows needs, once per batch, and dropping them."""
+    dataset: Any = open_dataset(task.root, **task.options)
+    cameras = [dataset.camera(number) for number in range(len(dataset.cameras))]
+
+    def clips(first: int) -> list[Clip]:
+        needed: dict[tuple[int, int], dict[int, NDArray[np.int64]]] = {}
+        infos = {}
+        places = map(dataset.place, task.plan[first : first + task.batch_size].tolist())
+        for row, place in enumerate(places):
+            for number, camera in enumerate(cameras):
+                video = number, camera.video(place)
+                infos[video], frames = camera.shown(place)
+                needed.setdefault(video, {})[row] = np.unique(frames)
+        return [
+            Clip(
+                dataset.videos.files.path(video),
+                info,
+                np.unique(np.concatenate([*group.values()])),
+                0,
+            )
+            for (number, video), info in infos.items()
+            for group in overlapping_clips(info, needed[number, video])
+        ]
+
+    def batches() -> Iterator[torch.Tensor]:
+        starts = range(0, len(task.plan) - task.batch_size + 1, task.batch_size)
+        to_decode, to_count = tee(map(clips, starts))
+        items = chain.from_iterable(to_decode)
+        ahead = NUM_AHEAD * task.batch_size
+        results = results_ahead(decode_packets, items, task.num_threads, ahead)
+        for batch in to_count:
+            list(islice(results, len(batch)))
+            yield torch.empty(task.batch_size, 0)
+
+    note = "each frame that the windows of a batch need once per batch; frames stay as YUV in the decoder's memory"
+    return Pipeline(batches(), note, NUM_AHEAD, NUM_AHEAD + 1)
 
 
 def decode_packets(clip: Clip) -> int:

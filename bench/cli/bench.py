@@ -15,6 +15,7 @@ from bench.cli.options import (
     Seed,
     SourceOptions,
     Threads,
+    WindowOptions,
 )
 
 Photographs = Annotated[
@@ -39,6 +40,7 @@ def compare(
     ] = 5,
     batch_size: BatchSize = None,
     frames: FrameOptions,
+    window: WindowOptions,
     source: SourceOptions,
     device: Device = "auto",
     threads: Threads = None,
@@ -46,7 +48,8 @@ def compare(
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="bfloat16 or float32; default bfloat16 for images, as people train, and float32 for clips."
+            help="bfloat16 or float32; default bfloat16 for images, as people train, and float32 for clips. LeRobot: "
+            "also uint8; default a row for each."
         ),
     ] = None,
     peers: Annotated[
@@ -66,20 +69,26 @@ def compare(
     from bench.compare.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
     from bench.compare.compare import Settings
     from bench.compare.report import compare_and_show
+    from bench.compare.windows import window_settings
+    from bench.output.errors import BenchError
 
     how = source.asked()
     clips = clip_settings(data, how, **frames.asked())
+    windows = window_settings(data, how, dtype=dtype, **window.asked())
+    if windows and recipe:
+        raise BenchError("windows are compared as full pictures: leave --recipe out")
     settings = Settings(
         seconds=seconds,
         rounds=rounds,
-        batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
+        batch_size=usual_batch_size(clips or windows) if batch_size is None else batch_size,
         device=device,
         num_threads=threads,
         seed=seed,
         only=tuple(only or ()),
-        dtype=dtype or usual_dtype(clips),
+        dtype=usual_dtype(clips) if windows or dtype is None else dtype,
         peers=tuple(peers or ()),
         clips=clips,
+        windows=windows,
         how=how,
     )
     compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)

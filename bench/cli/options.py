@@ -24,7 +24,7 @@ AnyRecipe = Annotated[
     ),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option(help="Images per batch (default 64), or clips (default 8).")
+    int | None, typer.Option(help="Images per batch (default 64), or clips or windows (default 8).")
 ]
 Split = Annotated[
     str | None, typer.Option(metavar="NAME", help="The split of DATA, if it has several.")
@@ -114,6 +114,32 @@ class FrameOptions:
 
     def asked(self) -> dict[str, Any]:
         """Return every option by name, as `bench.compare.clips.clip_settings` takes them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Which frames of a LeRobot dataset form a window, and the order of the windows."""
+
+    observations: Annotated[
+        int | None, typer.Option(help="LeRobot: frames of each camera in a window (default 8).")
+    ] = None
+    actions: Annotated[
+        int | None, typer.Option(help="LeRobot: actions in a window (default 16).")
+    ] = None
+    delta_timestamps: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="LeRobot: offsets in seconds by feature, instead."),
+    ] = None
+    shuffle: Annotated[
+        str | None,
+        typer.Option(
+            help="LeRobot: local (the default) takes windows from 64 neighbouring frames at a time, global from all."
+        ),
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return every option by name, as `bench.compare.windows.window_settings` takes them."""
         return asdict(self)
 
 

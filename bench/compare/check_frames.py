@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch.nn import functional as F
@@ -72,7 +73,7 @@ def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
     """
     height, width = frames.shape[-2:]
     around = {number + step for number in clip.frames.tolist() for step in (-1, 0, 1)}
-    shown = _frames_of(clip, around, (height, width))
+    shown = frames_of(clip.path, around, (height, width))
     worst = 0.0
     for frame, number in zip(frames, clip.frames.tolist(), strict=True):
         what = f"frame {number} of {clip.path.name}"
@@ -92,13 +93,13 @@ def compare_clip(frames: torch.Tensor, clip: Clip) -> float:
     return worst
 
 
-def _frames_of(clip: Clip, numbers: set[int], size: tuple[int, int]) -> dict[int, torch.Tensor]:
-    """Return some frames of a video by index, decoded from its beginning and resized with torchvision."""
+def frames_of(path: Path, numbers: set[int], size: tuple[int, int]) -> dict[int, torch.Tensor]:
+    """Return some frames of a video by index, decoded from its beginning and resized: float32 [3, height, width]."""
     import av
     from torchvision.transforms.v2.functional import resize
 
     shown: dict[int, torch.Tensor] = {}
-    with av.open(str(clip.path)) as container:
+    with av.open(str(path)) as container:
         for number, frame in enumerate(container.decode(video=0)):
             if number in numbers:
                 pixels = torch.from_numpy(upright(frame)).permute(2, 0, 1).float() / 255

@@ -116,8 +116,8 @@ def usual_recipe(clips: ClipSettings | None) -> str:
     return "imagenet_train" if clips is None else "video_train"
 
 
-def usual_batch_size(clips: ClipSettings | None) -> int:
-    """Return the default batch size: smaller for clips, which have several megabytes each."""
+def usual_batch_size(clips: object) -> int:
+    """Return the default batch size: smaller for clips and windows (not None), which have several megabytes each."""
     return 64 if clips is None else 8
 
 

@@ -8,14 +8,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 
 from bench.compare.clips import ClipSettings, make_plan
-from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
+from bench.compare.contestants import (
+    IMAGES,
+    VIDEOS,
+    WINDOWS,
+    Contestant,
+    choose,
+    missing_peers,
+)
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
 from bench.compare.task import Task, Unable
+from bench.compare.windows import WindowSettings, WindowTask, make_window_task
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError, require_above_zero
 from bench.timing import measure_in_turns
@@ -38,7 +47,7 @@ class Settings:
     Attributes:
         seconds: Measured time per contestant in seconds, summed over all rounds.
         rounds: Count of rounds; in each, every contestant is measured once.
-        batch_size: Images, or clips, in a batch.
+        batch_size: Images, clips or windows in a batch.
         device: "cpu", "cuda" or "auto".
         num_threads: Count of worker threads or processes; None uses the count of cores.
         seed: Seed of the shuffling and the draws.
@@ -46,7 +55,8 @@ class Settings:
         dtype: Data type of the batches: "bfloat16", as in typical training, or "float32".
         peers: Names of baselines; ("all",), ("none",), or empty for those whose packages are
             installed.
-        clips: How clips are taken from videos; None for images.
+        clips: How clips are taken from videos; None for other data.
+        windows: How windows are taken from a LeRobot dataset; None for other data.
         how: Keyword arguments of `readers.open_dataset`.
     """
 
@@ -60,6 +70,7 @@ class Settings:
     dtype: str = "bfloat16"
     peers: tuple[str, ...] = ()
     clips: ClipSettings | None = None
+    windows: WindowSettings | None = None
     how: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,16 +144,18 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
 
 def _task(
     source: str, recipe: Recipe, settings: Settings, folder: Path, progress: Progress
-) -> tuple[Task, list[str]]:
+) -> tuple[Task | WindowTask, list[str]]:
     """Return the task for all contestants, and sentences about images or videos that were left out."""
     alike: dict[str, Any] = {
-        "recipe": recipe,
         "batch_size": settings.batch_size,
         "device": _device(settings),
         "num_threads": settings.num_threads or usable_cores(),
-        "seed": settings.seed,
-        "dtype": dtype_from(settings.dtype),
     }
+    if settings.windows is not None:
+        progress("looking at the windows")
+        how, seed = settings.how, settings.seed
+        return make_window_task(source, settings.windows, seed, how=how, **alike), []
+    alike |= {"recipe": recipe, "seed": settings.seed, "dtype": dtype_from(settings.dtype)}
     if settings.clips is not None:
         progress("looking at the videos")
         plan, left_out = make_plan(source, settings.clips, settings.seed, folder, how=settings.how)
@@ -154,7 +167,7 @@ def _task(
 
 def _open_contestants(
     contestants: Sequence[Contestant],
-    task: Task,
+    task: Task | WindowTask,
     comparison: Comparison,
     stack: ExitStack,
     progress: Progress,
@@ -180,7 +193,7 @@ def _open_contestants(
             yield process
 
 
-def rest(process: ContestantProcess, task: Task, rate: float) -> None:
+def rest(process: ContestantProcess, task: Task | WindowTask, rate: float) -> None:
     """Wait until a contestant has filled its queue and leaves the cores to the next one; it makes `rate` items per second."""
     time.sleep(min(_REST_SECONDS_MAX, process.num_ahead * task.batch_size / max(rate, 1.0)))
 
@@ -196,26 +209,42 @@ def _device(settings: Settings) -> torch.device:
 
 
 def _everyone(settings: Settings) -> Sequence[Contestant]:
+    if settings.windows is not None:
+        dtype = settings.windows.dtype
+        return [one for one in WINDOWS if dtype is None or one.options.get("dtype", dtype) == dtype]
     return IMAGES if settings.clips is None else VIDEOS
 
 
 def _describe(
-    source: str, settings: Settings, task: Task, left_out: list[str]
+    source: str, settings: Settings, task: Task | WindowTask, left_out: list[str]
 ) -> dict[str, object]:
-    clips = settings.clips
-    taken = {"images": len(task.files)}
-    if clips is not None:
-        taken = {"videos": len(task.files), "num_frames": clips.num_frames, **clips.step}
-    return {
+    alike = {
         "data": source,
-        **taken,
         "left_out": left_out,
-        "recipe": task.recipe.to_dict(),
-        "batch": f"{settings.dtype} {list(task.shape)}",
-        "dtype": settings.dtype,
         "device": str(task.device),
         "threads": task.num_threads,
         "seconds": settings.seconds,
         "rounds": settings.rounds,
         "seed": settings.seed,
+    }
+    if isinstance(task, WindowTask):
+        assert settings.windows is not None
+        frames = " + ".join(map(str, task.lengths.values()))
+        return {
+            "windows": len(np.unique(task.plan)),
+            "batch": f"{task.batch_size} windows of {frames} pictures of {task.size[0]}x{task.size[1]}",
+            "shuffle": settings.windows.shuffle,
+            "delta_timestamps": task.options["delta_timestamps"],
+            **alike,
+        }
+    clips = settings.clips
+    taken = {"images": len(task.files)}
+    if clips is not None:
+        taken = {"videos": len(task.files), "num_frames": clips.num_frames, **clips.step}
+    return {
+        **taken,
+        "recipe": task.recipe.to_dict(),
+        "batch": f"{settings.dtype} {list(task.shape)}",
+        "dtype": settings.dtype,
+        **alike,
     }

@@ -61,6 +61,26 @@ VIDEOS: tuple[Contestant, ...] = (
     Contestant("torchcodec decode only", "ceiling", "bench.baselines.ceiling:torchcodec"),
 )
 
+WINDOWS: tuple[Contestant, ...] = (
+    *(
+        Contestant(
+            f"gpu-aug {dtype}", "engine", "bench.compare.ours:start_windows", {"dtype": dtype}
+        )
+        for dtype in ("uint8", "bfloat16", "float32")
+    ),
+    *(
+        Contestant(
+            f"lerobot {backend}",
+            "baseline",
+            f"{_PEERS}.lerobot.pipeline:start",
+            {"backend": backend},
+            peer="lerobot",
+        )
+        for backend in ("torchcodec", "pyav")
+    ),
+    Contestant("decoding alone", "ceiling", "bench.baselines.ceiling:windows"),
+)
+
 
 def choose(
     everyone: Sequence[Contestant], *, on_gpu: bool, peers: Sequence[str], only: Sequence[str]
@@ -68,7 +88,7 @@ def choose(
     """Return the contestants that take part.
 
     Args:
-        everyone: All contestants: IMAGES or VIDEOS.
+        everyone: All contestants: IMAGES, VIDEOS or WINDOWS.
         on_gpu: Whether batches are made for a CUDA device.
         peers: Names of baselines or keys of `PEERS`; ("all",) or ("none",); empty for those whose packages are installed.
         only: Names of the contestants to measure; empty for all.

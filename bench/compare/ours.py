@@ -1,12 +1,14 @@
 """Run our own loader as a contestant: with every decoder and engine, and in a first epoch."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bench.compare.task import Pipeline, Task, Unable
+from bench.compare.windows import WindowBatch, WindowTask
 from dali_pipes import (
     BadSampleError,
     Loader,
@@ -18,7 +20,8 @@ from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
 from dali_pipes.machine.compile_ahead import load_progressive
 from dali_pipes.preview.chosen_batches import Decoder, Engine
-from gpu_aug import EngineError
+from gpu_aug import EngineError, Recipe, Resize
+from readers import open_dataset
 
 _NUM_AHEAD = 4  # the loader's prefetch of 2, plus the batches in its stages
 _NUM_DISCARD = 6
@@ -70,6 +73,33 @@ def start(
         loader._loops.production.seek_points = NewFiles() if is_first_epoch else _known(task)
         note += "; no JPEG was met before" if is_first_epoch else "; all JPEGs were met before"
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)
+
+
+def start_windows(task: WindowTask, *, dtype: str) -> Pipeline:
+    """Start `dali_pipes.Loader` on the windows of a LeRobot dataset; pictures keep their size.
+
+    Args:
+        task: The task, which is equal for all contestants.
+        dtype: "uint8", or a dtype of floats, which lie in [0, 1].
+    """
+    dataset: Any = open_dataset(task.root, **task.options)
+    loader = Loader(
+        dataset.take(task.plan),
+        Recipe([Resize(task.size)]),
+        batch_size=task.batch_size,
+        device=task.device,
+        dtype=getattr(torch, dtype),
+        shuffle="none",
+        fields=list(task.values),
+        num_threads=task.num_threads,
+    )
+
+    def batches() -> Iterator[WindowBatch]:
+        with loader:
+            for batch in loader:
+                yield WindowBatch(batch.cameras, {name: batch[name] for name in task.values})
+
+    return Pipeline(batches(), "", _NUM_AHEAD, _NUM_DISCARD)
 
 
 def _known(task: Task) -> SeekPointMemory:

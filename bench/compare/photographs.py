@@ -1,10 +1,11 @@
 """Make photographs and videos without a download, from the photographs that scikit-image ships."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -179,11 +180,11 @@ def make_videos(
     for number in range(count):
         name, path = photographs[number % len(photographs)]
         rng = np.random.default_rng((seed, number))
-        frames = _walk(_photograph(path, size), size, round(seconds * FPS), rng)
+        frames = walk(enlarge(path, size), size, round(seconds * FPS), rng)
         made.append(folder / name / f"{name}-{number:03d}.mp4")
         try:
             made[-1].parent.mkdir(parents=True, exist_ok=True)
-            _encode(made[-1], frames, size)
+            encode_video(made[-1], frames, size)
         except OSError as error:
             raise BenchError(
                 f"{made[-1]} cannot be written ({error.strerror}): give a folder that you may write to"
@@ -191,17 +192,17 @@ def make_videos(
     return made
 
 
-def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return a photograph that is larger than a frame."""
+def enlarge(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return a photograph, scaled so that it is larger than a frame of a size (height, width)."""
     image = Image.open(path).convert("RGB")
     scale = _ROOM * max(size[0] / image.height, size[1] / image.width)
     return np.asarray(ImageOps.scale(image, scale, Image.Resampling.LANCZOS))
 
 
-def _walk(
+def walk(
     still: NDArray[np.uint8], size: tuple[int, int], count: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield frames along a smooth path, with hand shake and noise."""
+    """Yield `count` frames along a smooth path over a picture, with hand shake and noise."""
     room = np.array(still.shape[:2]) - size
     turns, phases = rng.uniform(0.4, 1.2, (2, 2)), rng.uniform(0, 2 * np.pi, (2, 2))
     for number in range(count):
@@ -214,19 +215,32 @@ def _walk(
         yield np.clip(cut + noise, 0, 255).astype(np.uint8)
 
 
-def _encode(path: Path, frames: Iterator[NDArray[np.uint8]], size: tuple[int, int]) -> None:
+def encode_video(
+    path: Path,
+    frames: Iterable[NDArray[np.uint8]],
+    size: tuple[int, int],
+    *,
+    fps: int = FPS,
+    codec: str = "libx264",
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Encode frames with an encoder of FFmpeg and its options, as YUV 4:2:0 with 8 bits.
+
+    Raises:
+        BenchError: PyAV is not installed.
+    """
     try:
         import av
     except ImportError:
         raise BenchError("videos are made by PyAV, which is missing: pip install av") from None
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS)
+        stream: Any = container.add_stream(codec, rate=fps, options=dict(options))
         stream.height, stream.width = size
         stream.pix_fmt = "yuv420p"
         for number, pixels in enumerate(frames):
             frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
             # Converted here: the encoder would use several threads, which occasionally gives different pixels.
             frame = frame.reformat(format="yuv420p")
-            frame.pts, frame.time_base = number, Fraction(1, FPS)
+            frame.pts, frame.time_base = number, Fraction(1, fps)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

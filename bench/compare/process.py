@@ -1,5 +1,6 @@
 """Start the process of a contestant, send requests to it, and receive its answers."""
 
+import os
 import pickle
 import sys
 from collections.abc import Mapping
@@ -7,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import bench
-from bench.baselines.peers.catalog import environment, has_package, python_of, why_not
+from bench.baselines.peers.catalog import (
+    FFMPEG,
+    PEERS,
+    environment,
+    has_package,
+    python_of,
+    why_not,
+)
 from bench.baselines.peers.far import FarProcess, PeerError
 from bench.compare.contract import Contestant, Unable
 from bench.timing import Turn
@@ -16,9 +24,14 @@ _OPEN_SECONDS_MAX = 240.0  # for conversion of the data and the first batch
 # In addition to the turn: batches that were prepared before it are taken first.
 _TURN_SECONDS_MORE = 60.0
 
+# A peer that shares no packages must not see those beside bench either, so it gets a folder with a link to bench alone.
 _START = """
-import sys
-sys.path.append(sys.argv[1])
+import os, sys
+root, alone = sys.argv[1:]
+if alone:
+    os.symlink(os.path.join(root, "bench"), os.path.join(os.environ["TMPDIR"], "bench"))
+    root = os.environ["TMPDIR"]
+sys.path.append(root)
 from bench.compare.serve import main
 if __name__ == "__main__":
     main()
@@ -39,16 +52,22 @@ class ContestantProcess(FarProcess):
         Raises:
             Unable: The packages of the contestant are not installed.
         """
-        python = sys.executable
+        python, alone = sys.executable, ""
+        variables = {"NO_ALBUMENTATIONS_UPDATE": "1"}
         if contestant.peer and not has_package(contestant.peer):
             if reason := why_not(contestant.peer):
                 raise Unable(reason)
             python = str(python_of(environment(contestant.peer)))
+            alone = "alone" if PEERS[contestant.peer].alone else ""
+            libraries = str(environment(contestant.peer) / FFMPEG)
+            if alone and Path(libraries).is_dir():
+                given = os.environ.get("LD_LIBRARY_PATH")
+                variables["LD_LIBRARY_PATH"] = f"{libraries}:{given}" if given else libraries
         self.name, self.kind = contestant.name, contestant.kind
         self.note, self.num_ahead = "", 0
         self._contestant = contestant
         root = str(Path(bench.__file__).parent.parent)
-        super().__init__([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
+        super().__init__([python, "-c", _START, root, alone], variables)
 
     def open(self, task: Any) -> None:
         """Start the pipeline and let it make one batch.

@@ -117,18 +117,21 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
-    kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
+    item = {"videos": "clip", "windows": "window"}
+    kind = next((one for one in item if one in settings), "images")
+    unit = f"{item.get(kind, 'image')}s/s"
     size, threads = int(str(settings[kind])), int(str(settings["threads"]))
-    is_video, digits = kind == "videos", 1 if kind == "videos" else 0
+    is_video, digits = kind != "images", 1 if kind != "images" else 0
     runs, frames = ["runs"] * with_runs, ["frames/s"] * is_video
+    memory = ["peak MB"] * (kind == "windows")
     table = result_table(
         f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
         f"{counted(size, kind[:-1])} of {settings['data']}",
         f"{unit}: median of the runs; ratio: to the fastest baseline, here and below the median of the ratios "
-        f"within each round; CPU ms: of all its processes per {'clip' if is_video else 'image'}; wait: of the consumer, "
+        f"within each round; CPU ms: of all its processes per {item.get(kind, 'image')}; wait: of the consumer, "
         "which does nothing else",
         "pipeline",
-        *(unit, *runs, *frames, "ratio", "CPU ms", "wait"),
+        *(unit, *runs, *frames, "ratio", "CPU ms", "wait", *memory),
     )
     best = fastest_baseline(comparison.rows)
     for row in comparison.rows:
@@ -141,6 +144,7 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
             "-" if best is None else f"{times(row, best):.2f}",
             f"{1e3 * row.measured.cpu_seconds_per_item:.{1 if is_video else 2}f}",
             f"{row.measured.wait_share:.0%}",
+            *[f"{row.measured.peak_bytes / 1e6:.0f}"] * len(memory),
             style=_COLOURS[row.kind],
         )
     return table

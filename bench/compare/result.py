@@ -36,6 +36,7 @@ class Row:
             **rates_of(self.measured, self.num_frames),
             "cpu_ms_per_item": self.measured.to_dict()["cpu_ms_per_item"],
             "wait_share": round(self.measured.wait_share, 3),
+            "peak_bytes": self.measured.peak_bytes,
             "note": self.note,
         }
 

@@ -20,8 +20,9 @@ from typing import Any
 
 from bench.baselines.peers.far import answer_questions
 from bench.compare.contract import Pipeline, Unable
+from bench.compare.windows import WindowTask
 from bench.output.errors import one_line
-from bench.timing import synchronise, take_turn
+from bench.timing import peak_bytes, synchronise, take_turn
 
 
 def main() -> None:
@@ -52,7 +53,9 @@ class _Server:
         )
         note = ""
         self._pipeline = None  # if it is opened again: its workers end before the next ones start
-        if contestant.kind != "ceiling" and task.plan is not None:
+        if contestant.kind != "ceiling" and isinstance(task, WindowTask):
+            note = task.rehearse(start)
+        elif contestant.kind != "ceiling" and task.plan is not None:
             from bench.compare.check_frames import check_frames
 
             note = check_frames(start, task)
@@ -73,4 +76,4 @@ class _Server:
             discard=self._pipeline.num_discard,
             finish=partial(synchronise, self._device),
         )
-        return asdict(turn)
+        return asdict(turn) | {"peak_bytes": peak_bytes()}

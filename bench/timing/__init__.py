@@ -11,7 +11,7 @@ from bench.timing.turns import (
     synchronise,
     take_turn,
 )
-from bench.timing.usage import Busy, cpu_seconds
+from bench.timing.usage import Busy, cpu_seconds, peak_bytes
 
 __all__ = [
     "Busy",
@@ -22,6 +22,7 @@ __all__ = [
     "cpu_seconds",
     "measure_in_turns",
     "one_thread",
+    "peak_bytes",
     "ratio",
     "synchronise",
     "take_turn",

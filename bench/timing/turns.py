@@ -35,6 +35,7 @@ class Turn:
         cpu_seconds: CPU time of the contestant's processes during the turn; NaN if unknown.
         wait_seconds: The part of `seconds` in which the consumer waited for a batch.
         num_bytes: Count of bytes that were read; 0 if not counted.
+        peak_bytes: Largest memory of the contestant's processes since their start; 0 if not measured.
     """
 
     items: int
@@ -42,6 +43,7 @@ class Turn:
     cpu_seconds: float = float("nan")
     wait_seconds: float = 0.0
     num_bytes: int = 0
+    peak_bytes: int = 0
 
     @property
     def rate(self) -> float:
@@ -81,6 +83,11 @@ class Measurement:
         """Share of the time that the consumer waited, 0 to 1."""
         seconds = sum(turn.seconds for turn in self.turns)
         return sum(turn.wait_seconds for turn in self.turns) / max(seconds, 1e-9)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest memory of the processes in bytes, over all turns; 0 if not measured."""
+        return max(turn.peak_bytes for turn in self.turns)
 
     def to_dict(self, scale: float = 1.0, digits: int = 1) -> dict[str, object]:
         """Return as values for JSON the median, min, max and runs of the rates, and the CPU milliseconds per item.

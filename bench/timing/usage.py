@@ -1,6 +1,7 @@
 """Measure how busy a GPU, its decoders and the cores of the machine are."""
 
 import os
+import re
 import resource
 import threading
 import time
@@ -90,23 +91,39 @@ def cpu_seconds() -> float:
     global _seconds_of_calls
     own, began = time.process_time() - _seconds_of_calls, time.thread_time()
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = own + ended.ru_utime + ended.ru_stime + _cpu_seconds_of_children()
+    ticks = sum(_ticks_of_children().values())
+    total = own + ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
     _seconds_of_calls += time.thread_time() - began
     return total
 
 
-def _cpu_seconds_of_children() -> float:
+def peak_bytes() -> int:
+    """Return the sum of the largest resident sizes so far of this process and its running descendants, in bytes.
+
+    Pages that processes share count once per process. It is 0 without /proc.
+    """
+    total = 0
+    for pid in (os.getpid(), *_ticks_of_children()):
+        with suppress(OSError):  # the process has ended meanwhile
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+            total += 1024 * sum(map(int, re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)))
+    return total
+
+
+def _ticks_of_children() -> dict[int, int]:
+    """Return the clock ticks of CPU time of all running descendants by process number."""
     times: dict[int, tuple[int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):  # empty without /proc
         with suppress(OSError):  # the process has ended meanwhile
             # The name in parentheses may contain spaces. proc(5): field 4 is ppid, 14 to 17 utime, stime, cutime, cstime.
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             times[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    ticks, parents = 0, {os.getpid()}
+    ticks: dict[int, int] = {}
+    parents = {os.getpid()}
     while parents:
         parents = {pid for pid, (parent, _) in times.items() if parent in parents}
-        ticks += sum(times[pid][1] for pid in parents)
-    return ticks / os.sysconf("SC_CLK_TCK")
+        ticks |= {pid: times[pid][1] for pid in parents}
+    return ticks
 
 
 def _ticks() -> tuple[int, int]:

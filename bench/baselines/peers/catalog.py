@@ -1,5 +1,6 @@
 """List the peers (loaders of other projects) and their packages, and make a virtual environment for each of them."""
 
+import re
 import shutil
 import site
 import subprocess
@@ -13,6 +14,11 @@ from types import MappingProxyType
 
 _REASON = "why-not.txt"  # file in an environment whose installation failed, with the reason
 _COMPLETE = "complete"
+
+FFMPEG = "ffmpeg"
+"""Folder in the environment of a peer that shares no packages: links to the libraries of FFmpeg in PyAV's wheel."""
+
+_CPU_WHEELS = "https://download.pytorch.org/whl/cpu"  # PyPI's wheels for Linux bring 5 GB of CUDA
 
 ENVIRONMENTS = Path(".peers")
 """The folder with one virtual environment per peer, in the current working directory."""
@@ -29,11 +35,14 @@ class Peer:
             needed.
         megabytes: Size of its environment without torch, which is shared; measured on Linux x86-64.
         command: The command that installs it; with "" `bench compare` does.
+        alone: Whether its environment has its own packages only, because their versions exclude ours. torch is then
+            installed again, for the CPU where its package index can be reached.
     """
 
     distribution: str
     megabytes: int
     command: str = ""
+    alone: bool = False
 
 
 PEERS: Mapping[str, Peer] = MappingProxyType(
@@ -41,6 +50,7 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
         "decord2": Peer("decord2", 98),
         "grain": Peer("grain", 26),
         "imread": Peer("ajpegli", 150, "gpu-aug bench published imread --install"),
+        "lerobot": Peer("lerobot", 2300, alone=True),
         "litdata": Peer("litdata", 28),
         "mosaic-streaming": Peer("mosaicml-streaming", 800),
         "spdl": Peer("spdl", 67),
@@ -105,14 +115,14 @@ def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> No
     """
     for name in names:
         progress(f"installing {name} into {environment(name)}")
-        build(environment(name), requirements(name))
+        build(environment(name), requirements(name), alone=PEERS[name].alone)
 
 
-def build(folder: Path, packages: Path) -> str:
+def build(folder: Path, packages: Path, *, alone: bool = False) -> str:
     """Create a virtual environment and install the packages of a requirements file.
 
     All packages of this interpreter can be imported, too, after the environment's own packages. So torch is not
-    downloaded or stored again.
+    downloaded or stored again. With `alone` they cannot, and PyAV's libraries of FFmpeg are linked for torchcodec.
 
     Returns:
         The reason why the build failed, in one line; "" on success.
@@ -120,9 +130,15 @@ def build(folder: Path, packages: Path) -> str:
     shutil.rmtree(folder, ignore_errors=True)
     failure = _run(sys.executable, "-m", "venv", str(folder))
     if not failure:
-        _reuse_packages(folder)
         pip = [str(python_of(folder)), "-m", "pip", "install", "--disable-pip-version-check"]
+        if alone:
+            # Without the second index, pip goes on, but asks it for each of a hundred packages.
+            pip += ["--extra-index-url", _CPU_WHEELS, "--retries", "1"]
+        else:
+            _reuse_packages(folder)
         failure = _run(*pip, "--requirement", str(packages))
+    if alone and not failure:
+        link_ffmpeg(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / (_REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
     return failure
@@ -130,10 +146,27 @@ def build(folder: Path, packages: Path) -> str:
 
 def _reuse_packages(folder: Path) -> None:
     """Make this interpreter's packages visible in the environment, including those of editable installs."""
-    own = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
     # A plain path in a .pth file would not process the .pth files of that folder; addsitedir does.
     lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
-    (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
+    (_site_packages(folder) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
+
+
+def link_ffmpeg(folder: Path) -> None:
+    """Link the libraries of FFmpeg in PyAV's wheel under their usual names, by which torchcodec loads them.
+
+    The wheel has them as ``libavcodec-7ee0753d.so.61.19.101``; torchcodec asks for ``libavcodec.so.61``.
+    """
+    links = folder / FFMPEG
+    links.mkdir(exist_ok=True)
+    for library in (_site_packages(folder) / "av.libs").glob("lib*"):
+        usual = re.sub(r"^(lib(?:av|sw)\w+)-\w+\.so\.(\d+).*", r"\1.so.\2", library.name)
+        for name in {usual, library.name}:  # they load each other by the names of the wheel
+            (links / name).unlink(missing_ok=True)
+            (links / name).symlink_to(library)
+
+
+def _site_packages(folder: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
 
 
 def _run(*command: str) -> str:

@@ -8,7 +8,14 @@ import pytest
 
 from bench.baselines.peers import catalog
 from bench.baselines.peers.catalog import PEERS
-from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
+from bench.compare.contestants import (
+    IMAGES,
+    VIDEOS,
+    WINDOWS,
+    Contestant,
+    choose,
+    missing_peers,
+)
 from bench.compare.process import ContestantProcess
 from bench.compare.task import Unable
 from bench.output.errors import BenchError
@@ -24,7 +31,7 @@ def grain_alone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     (tmp_path / ".peers" / "grain" / "complete").touch()
 
 
-@pytest.mark.parametrize("one", [*IMAGES, *VIDEOS], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [*IMAGES, *VIDEOS, *WINDOWS], ids=lambda one: one.name)
 def test_every_contestant_can_be_found(one: Contestant) -> None:
     """What the table names is there, of other people's loaders as a file."""
     if ".peers." in one.start:
@@ -37,7 +44,7 @@ def test_every_contestant_can_be_found(one: Contestant) -> None:
 
 def test_names_differ() -> None:
     """Each row can be asked for."""
-    for table in (IMAGES, VIDEOS):
+    for table in (IMAGES, VIDEOS, WINDOWS):
         assert len({one.name for one in table}) == len(table)
 
 
@@ -60,7 +67,7 @@ PYAV_AND_OPENCV = [
         (IMAGES, ("none",), False, []),
         (IMAGES, ("spdl", "dali-cpu"), False, ["dali-cpu", "spdl"]),
         (IMAGES, ("torchvision-cuda",), False, ["torchvision-cuda"]),
-        (IMAGES, ("all",), False, [*USUAL, *(name for name, peer in PEERS.items() if name != "decord2" and not peer.command)]),
+        (IMAGES, ("all",), False, [*USUAL, *(name for name, peer in PEERS.items() if name not in ("decord2", "lerobot") and not peer.command)]),
         (VIDEOS, ("decord2",), False, [f"decord+torchvision ({way})" for way in ("processes", "threads")]),
     ],
 )  # fmt: skip
