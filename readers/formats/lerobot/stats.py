@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.lerobot.meta import TIME, Feature
+from readers.formats.lerobot.meta import TIME, Feature, Root
 from readers.formats.text import parse_object
 from readers.sample import SourceError
 from readers.storage.unreadable import reason_of
@@ -27,7 +26,7 @@ _USED = {"mean_std": ("mean", "std"), "min_max": ("min", "max"), "quantiles": ("
 _EPSILON = 1e-8
 
 
-def read_stats(root: Path, features: Mapping[str, Feature]) -> Stats:
+def read_stats(root: Root, features: Mapping[str, Feature]) -> Stats:
     """Return the statistics in meta/stats.json of the features that are read.
 
     Statistics of pictures have the shape [channels]; those of numbers have the shape of the feature, if they have as many
@@ -42,10 +41,10 @@ def read_stats(root: Path, features: Mapping[str, Feature]) -> Stats:
         return MappingProxyType(
             {
                 name: MappingProxyType(
-                    {key: _array(one, features[name]) for key, one in dict(stored[name]).items()}
+                    {key: _array(one, feature) for key, one in dict(stored[feature.column]).items()}
                 )
-                for name in features
-                if name in stored
+                for name, feature in features.items()
+                if feature.column in stored
             }
         )
     except OSError as error:
