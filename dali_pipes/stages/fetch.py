@@ -189,20 +189,22 @@ class Fetcher(SampleReader):
     def _sizes_by_view(self, fetched: Fetched) -> NDArray[np.int64]:
         """Return the sizes of the source images, int64 [n, 2]; for groups of cameras int64 [groups, n, 2].
 
-        The size of a group is that of its first camera; `drawn_for` draws for cameras with another size.
+        The size of a group is that of its first camera that the sample has; `drawn_for` draws for cameras with another size.
         """
         views, clips = self.variants.views[fetched.plan.variant], self.clips
         if clips is None or not isinstance(views, CameraRecipes):
             return fetched.sizes
         sizes = np.tile(fetched.sizes, (len(views), 1, 1))
-        firsts = {clips.cameras[group[0]].start: view for view, group in enumerate(views.groups)}
         for row in np.flatnonzero(fetched.has_sample).tolist():
             # The size of the first picture remains for a row whose videos cannot be read: the decode stage replaces it.
             with suppress(VideoError):
-                for part in clips.parts(int(fetched.indices[row])):
-                    if part.columns.start in firsts:
-                        size = part.info.height, part.info.width
-                        sizes[firsts[part.columns.start], row] = size
+                parts = clips.parts(int(fetched.indices[row]))
+                shown = {part.columns.start: (part.info.height, part.info.width) for part in parts}
+                for view, group in enumerate(views.groups):
+                    starts = [clips.cameras[name].start for name in group]
+                    sizes[view, row] = next(
+                        (shown[n] for n in starts if n in shown), sizes[view, row]
+                    )
         return sizes
 
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:

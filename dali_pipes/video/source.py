@@ -334,7 +334,8 @@ class ComposedClips:
             for part in parts
         ]
         self.sizes = {
-            name: set().union(*(part.sizes.get(name, ()) for part in parts)) for name in self.cameras
+            name: set().union(*(part.sizes.get(name, ()) for part in parts))
+            for name in self.cameras
         }
         self._dataset, self._parts = dataset, parts
 

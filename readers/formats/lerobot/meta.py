@@ -135,7 +135,6 @@ def renamed(info: Info, names: Mapping[str, str]) -> Info:
     return replace(info, features=by_name)
 
 
-
 def root_of(given: PathLike | UrlFolder) -> Root:
     """Return the folder, an absolute path or a URL, of a dataset that is given by the folder or by its meta/info.json."""
     if isinstance(given, UrlFolder):
