@@ -1,6 +1,5 @@
 """meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
 
-import math
 import re
 import sys
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ _NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 )
+_TYPES = (*_NUMBERS, "string", "language", "video", "image")  # of the features that are read
 TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
 """Features that every dataset has."""
 _FIXED_NAMES = (TIME, FRAME, EPISODE, "task_index", "subtask_index")  # looked up by these names
@@ -224,8 +224,8 @@ def _info(stored: _Info) -> Info:
         name: to_struct(one, _Feature, f"the feature {name!r}")
         for name, one in stored.features.items()
     }
-    features = {name: _feature(name, one) for name, one in declared.items() if _is_known(one)}
-    unread = {name: one.dtype for name, one in declared.items() if not _is_known(one)}
+    features = {name: _feature(name, one) for name, one in declared.items() if one.dtype in _TYPES}
+    unread = {name: one.dtype for name, one in declared.items() if one.dtype not in _TYPES}
     for name in (TIME, FRAME, EPISODE):
         if name not in features or features[name].kind != "number" or features[name].shape:
             raise ValueError(f"features must have {name!r}, a number")
@@ -242,12 +242,6 @@ def _info(stored: _Info) -> Info:
     return info
 
 
-def _is_known(stored: _Feature) -> bool:
-    """Return whether values of a feature are read; lists of texts and lerobot's "language" are not, for example."""
-    is_text = stored.dtype == "string" and math.prod(stored.shape) == 1
-    return is_text or stored.dtype in (*_NUMBERS, "video", "image")
-
-
 def _feature(name: str, stored: _Feature) -> Feature:
     dtype, shape = stored.dtype, tuple(map(int, stored.shape))
     if dtype in ("video", "image"):
@@ -258,7 +252,7 @@ def _feature(name: str, stored: _Feature) -> Feature:
         size = shape[1:] if first in ("channel", "channels") else shape[:2]
         kind: Literal["video", "image"] = "video" if dtype == "video" else "image"
         return Feature(name, kind, "", size, _depth(name, stored))
-    if dtype == "string":
+    if dtype in ("string", "language"):  # language: lists of annotations, which are given as JSON
         return Feature(name, "text", "", ())
     return Feature(name, "number", dtype, () if shape == (1,) else shape)
 

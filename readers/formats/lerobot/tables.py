@@ -1,5 +1,6 @@
 """Tables of a LeRobot dataset, read as NumPy arrays; decoded row groups are cached."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -112,7 +113,8 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
         if array.null_count:
             raise ValueError("a value is missing")
         if feature.kind == "text":
-            return np.array([str(text) for text in array.to_pylist()] or [], object)
+            texts = [one if isinstance(one, str) else _to_json(one) for one in array.to_pylist()]
+            return np.array(texts or [], object)
         while not pa.types.is_primitive(array.type):
             array = array.storage if isinstance(array, pa.ExtensionArray) else array.flatten()
         if array.null_count:
@@ -125,6 +127,10 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
             f"column {feature.column!r} of {where} is not {feature.dtype or 'text'} of the shape "
             f"{list(feature.shape)} in meta/info.json: {one_line(error)}"
         ) from None
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Frames:

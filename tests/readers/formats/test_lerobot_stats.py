@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -234,20 +236,34 @@ def test_denormalize_refuses(made: Path) -> None:
 def test_features_of_unknown_types_are_left_out(root: Path) -> None:
     """The dataset opens without them, and a warning names them; to ask for one is an error that names it."""
     features = json.loads((root / "meta/info.json").read_text())["features"]
-    kinds = {
-        "language_events": ("language", [1]),
-        "sound": ("audio", [2]),
-        "words": ("string", [2]),
-    }
-    odd = {name: {"dtype": dtype, "shape": shape} for name, (dtype, shape) in kinds.items()}
+    odd = {name: {"dtype": name, "shape": [2]} for name in ("audio", "points")}
     before = open_dataset(root)
     change_info(root, features=features | odd)
-    says = r"3 features of .* have a type .* lack language_events \(language\), sound \(audio\), words \(string\)"
+    says = r"2 features of .* have a type .* lack audio \(audio\), points \(points\)"
     dataset = open_with_warning(says, root)
 
     assert dataset.fetch([3]) == before.fetch([3])
     assert dataset.fingerprint == before.fingerprint
-    with pytest.raises(SourceError, match="'sound', which is no feature that is read"):
-        open_dataset(root, delta_timestamps={"sound": [0.0]})
-    change_info(root, features=features | {"sound": odd["sound"]})
+    with pytest.raises(SourceError, match="'audio', which is no feature that is read"):
+        open_dataset(root, delta_timestamps={"audio": [0.0]})
+    change_info(root, features=features | {"audio": odd["audio"]})
     assert re.search("1 feature of .* has a type", " ".join(warnings_of(root)))
+
+
+def test_annotations_are_json(root: Path) -> None:
+    """Lists of annotations, which lerobot calls "language", and lists of texts are given as JSON."""
+    features = json.loads((root / "meta/info.json").read_text())["features"]
+    kinds = {"language_events": ("language", [1]), "words": ("string", [2])}
+    more = {name: {"dtype": dtype, "shape": shape} for name, (dtype, shape) in kinds.items()}
+    change_info(root, features=features | more)
+    for path in root.glob("data/*/*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        events = [[{"role": "user", "content": f"öffne {n}"}][: n % 2] for n in range(len(table))]
+        words = [["left", str(n)] for n in range(len(table))]
+        table = table.append_column("language_events", pa.array(events))
+        pq.write_table(table.append_column("words", pa.array(words)), path, row_group_size=4)
+    entries = open_dataset(root, delta_timestamps={"words": [0.0]}).fetch([2, 3])
+
+    found = [[bytes(one.fields[name]).decode() for name in kinds] for one in entries]
+    assert found[0] == ["[]", json.dumps([json.dumps(["left", "2"])])]
+    assert json.loads(found[1][0]) == [{"role": "user", "content": "öffne 3"}]
