@@ -118,7 +118,7 @@ class Execution:
             upload them again; files are added as long as more GPU memory is free than the cache takes. A file that
             changes is uploaded again. `Loader.close` frees the memory, except for bytes that running loops still read.
         prefetch: Count of batches prepared ahead (with helper processes, by each of them); with DALI up to two more
-            are in the other stages. "auto" uses as many as keep all threads busy, at least 2 (1 above 128 MiB
+            are in the other stages. "auto" uses as many as keep all threads busy, at least 2 (1 above 96 MiB
             each), but at most 1 GiB of images and files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
         helper_process: Count of separate processes that read, decode and, on a CPU, augment, with `num_threads`
             threads together; process k % count makes step k. The training process takes finished batches from shared

@@ -26,7 +26,7 @@ _PART_PIXELS = 64 * 500 * 375
 # Fewest steps ahead: one is fetched while another is decoded.
 _FEWEST_STEPS = 2
 # With larger steps, one ahead is enough: they take long, and the loop and the training hold one each.
-_LARGE_BYTES = 128 << 20
+_LARGE_BYTES = 96 << 20
 # Largest memory of the images and files of the steps ahead with prefetch="auto": training machines have at least 2 GiB
 # per core.
 _AHEAD_BYTES = 1 << 30

@@ -153,7 +153,8 @@ def read_readable(
             left.remove(undecodable[-1])
     for frame in sorted(undecodable):
         shown, picture = _last_good(data, info, frame, deadline)
-        if held is not None:
+        # The frame itself may be good: the keyframe of an open group is decoded before frames that are shown before it.
+        if held is not None and shown != frame:
             held[frame] = shown
         yield frame, picture
 

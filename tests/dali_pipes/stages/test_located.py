@@ -214,7 +214,14 @@ def test_parts(
 
 @pytest.mark.parametrize(
     ("num_threads", "num_parts", "megabytes", "steps"),
-    [(2, 4, 66, 2), (16, 4, 66, 8), (16, 1, 17, 32), (16, 4, 400, 2), (16, 0, 0, 32), (2, 4, 236, 1)],
+    [
+        (2, 4, 66, 2),
+        (16, 4, 66, 8),
+        (16, 1, 17, 32),
+        (16, 4, 400, 2),
+        (16, 0, 0, 32),
+        (2, 4, 236, 1),
+    ],
 )
 def test_steps_ahead(num_threads: int, num_parts: int, megabytes: int, steps: int) -> None:
     """Two parts for each thread; at least two steps, one of large ones, and at most 1 GiB of more."""
