@@ -68,7 +68,7 @@ class Info:
         data_path: Template of the names of tables.
         video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
-        total_episodes: Number of episodes; None if it is not stated.
+        total_episodes: Number of episodes, as stated; None if it is not.
     """
 
     version: str
@@ -77,7 +77,7 @@ class Info:
     data_path: str
     video_path: str
     splits: Mapping[str, range]
-    total_episodes: int | None = None
+    total_episodes: object = None
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ class _Info(msgspec.Struct):
     data_path: str
     video_path: str | None = None
     splits: dict[str, Any] | None = None
-    total_episodes: int | None = None
+    total_episodes: Any = None
 
 
 class _Feature(msgspec.Struct):
