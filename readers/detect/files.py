@@ -9,7 +9,7 @@ from typing import NamedTuple
 from readers.detect.registry import FORMATS, NUMBERED, Format, format_by_head, format_of
 from readers.detect.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
-from readers.storage.paths import is_url, without_query
+from readers.storage.paths import UrlFolder, is_url, without_query
 from readers.storage.unreadable import oserror_as_source_error
 from readers.storage.whole_files import read_head
 
@@ -72,6 +72,16 @@ def is_shard(name: str) -> bool:
     return found is not None and found.takes == "files" and name[0] != "."
 
 
+def format_at(url: str) -> Format | None:
+    """Return the format of a folder at a URL, judged by its index file; None if there is none, or another one.
+
+    Raises:
+        SourceError: It is unknown whether there is such a file.
+    """
+    kinds = (kind for kind in FORMATS.values() if kind.remote and kind.fits)
+    return next((kind for kind in kinds if kind.ask("fits", UrlFolder(url))), None)
+
+
 def is_video(name: str) -> bool:
     """Return whether a file is a video, judged by its name."""
     return name.lower().endswith(_VIDEO_SUFFIXES)
@@ -100,7 +110,8 @@ def _format_of_file(path: str, paths: list[str], options: Options) -> Format:
         return _format_of_single("image")
     if is_url(path):
         # Only the first URL is read, as each read is a request; the others are taken to be of the same format.
-        found = format_by_head(_remote_head(paths[0])) if NUMBERED.search(path) else None
+        is_record = NUMBERED.search(path)
+        found = format_by_head(_remote_head(paths[0])) if is_record else format_at(path)
     elif not Path(path).exists():
         raise SourceError(f"{path} does not exist: give a folder, a list file, shards or a URL")
     elif Path(path).is_dir():

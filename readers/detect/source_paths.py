@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from readers.describe import describe, few_of
-from readers.detect.files import is_shard, refuse_remote_folder
-from readers.detect.registry import FORMATS, NUMBERED, index_file_of
+from readers.detect.files import format_at, is_shard, refuse_remote_folder
+from readers.detect.registry import NUMBERED, index_file_of
 from readers.detect.splits import (
     canonical,
     choose_split,
@@ -24,7 +24,6 @@ from readers.storage.paths import (
     find_paths,
     has_wildcards,
     is_url,
-    without_query,
 )
 
 if TYPE_CHECKING:
@@ -95,8 +94,6 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
         _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
-    if storage and len(found) == 1 and (index := _index_on_server(found[0])):
-        return [index]
     if storage and len(found) == 1 and is_url(text) and _is_folder(found[0], storage):
         return _inside(f"{found[0].removesuffix('/')}/", storage, split)
     if split is None and has_wildcards(text):
@@ -104,28 +101,19 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     return found
 
 
-def _index_on_server(url: str) -> str | None:
-    """Return the URL of the index file in a folder on an HTTP server, which cannot be listed; None for other URLs.
-
-    A URL is taken for one of a folder if its name is empty or has no suffix.
-    """
-    name = without_query(url).rpartition("/")[2]
-    if url[:4].lower() != "http" or "." in name or NUMBERED.search(name):
-        return None
-    names = [suffix[1:] for kind in FORMATS.values() if kind.fits for suffix in kind.suffixes]
-    index = index_file_of(names, UrlFolder(url))
-    return index and UrlFolder(url) / index
-
-
 def _is_folder(url: str, storage: "StorageOptions") -> bool:
-    """Return whether a URL is a folder: it ends in a slash, or in a name without a suffix below which there are objects."""
+    """Return whether a URL is a folder to be listed: it ends in a slash, or in a name without a suffix below which are objects.
+
+    A folder on an HTTP server is none if it has a format that is read without a list.
+    """
     from readers.storage.remote.listing import states_below
     from readers.storage.remote.options import BUCKETS
 
     name = url.rpartition("/")[2]
+    is_listed = url.partition("://")[0].lower() in BUCKETS
     if not name:
-        return True
-    if url.partition("://")[0].lower() not in BUCKETS or "." in name or NUMBERED.search(name):
+        return is_listed or format_at(url) is None
+    if not is_listed or "." in name or NUMBERED.search(name):
         return False
     return next(states_below(f"{url}/", storage), None) is not None
 

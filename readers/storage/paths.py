@@ -9,6 +9,7 @@ from glob import has_magic
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
@@ -186,6 +187,7 @@ class UrlFolder:
 
     def __truediv__(self, name: str) -> str:
         """Return the URL of a file in the folder, with the query and the options of the folder's URL."""
+        name = quote(name) if self.url[:4].lower() == "http" else name
         return with_path(self.url, lambda path: f"{path.rstrip('/')}/{name}")
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ def read_packets(
     container is read from its beginning, which takes time; each packet is then an `av.Packet`.
 
     Args:
-        data: The bytes of the complete file.
+        data: The bytes of the complete file; of a `BlobPayload` the packets are read many at a time.
         info: Metadata of the video.
         start: Index of the first packet, >= 0.
         stop: Index after the last packet, at most ``len(info.packet_pts)``.

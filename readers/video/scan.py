@@ -331,7 +331,7 @@ def _read(container: Any, stream: Any, found: _Packets | None, deadline: Deadlin
     try:
         for packet in container.demux(stream):
             deadline.check()
-            if packet.size and found:
+            if packet.size and found is not None:
                 found.add(packet)
             if is_trying:
                 with suppress(av.FFmpegError):  # the next packet is tried

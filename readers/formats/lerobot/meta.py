@@ -79,7 +79,7 @@ class Info:
         video_path: Template of the names of videos; "" without videos.
         splits: Numbers of the episodes of each split, by its name.
         unread: For each feature that is left out because its type is not known, its name and type as stored.
-        total_episodes: Number of episodes; None if it is not stated.
+        total_episodes: Number of episodes, as stated; None if it is not.
     """
 
     version: str
@@ -89,7 +89,7 @@ class Info:
     video_path: str
     splits: Mapping[str, range]
     unread: Mapping[str, str]
-    total_episodes: int | None = None
+    total_episodes: object = None
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class _Info(msgspec.Struct):
     data_path: str
     video_path: str | None = None
     splits: dict[str, Any] | None = None
-    total_episodes: int | None = None
+    total_episodes: Any = None
 
 
 class _Feature(msgspec.Struct):

@@ -23,7 +23,7 @@ from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
 _SIZE_THREADS = (
-    32  # remote videos whose sizes are asked for at a time: answers take some 50 ms each
+    32  # remote videos whose sizes are asked for at a time, as an answer takes some 50 ms
 )
 _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 

@@ -215,9 +215,8 @@ def _make_store(
         hub = require("huggingface_hub", extra="hf")
         name, _, commit = address.root.rpartition("@")
         url = f"{hub.constants.ENDPOINT}/{name}/resolve/{commit}"
-        client |= {
-            "default_headers": hub.utils.build_hf_headers()
-        }  # with the token, if there is one
+        # They hold the token, if there is one; it is read here, so that URLs and pickles hold none.
+        client["default_headers"] = hub.utils.build_hf_headers()
         client["allow_http"] = url.startswith("http://")
         return stores.HTTPStore.from_url(url, client_options=client, retry_config=repeated)
     if address.scheme in ("http", "https"):

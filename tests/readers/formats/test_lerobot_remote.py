@@ -253,3 +253,32 @@ def test_requests_are_few(server: Storage) -> None:
 
     assert len(found) == 20
     assert server.count()["requests"] == 1
+
+
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_names_of_cameras_with_signs_of_urls(folder: Path, server: Storage, scheme: str) -> None:
+    """They are encoded as each server wants it."""
+    robot = Robot(lengths=(2,), files=((0,),), sizes={"50% of a?#cam": (32, 48)})
+    local = open_dataset(robot.write(folder / f"bucket/signs-{scheme}"))
+    url = "s3://bucket" if scheme == "s3" else f"{server.url}/bucket"
+
+    assert_same_samples(local, open_dataset(f"{url}/signs-{scheme}"))
+
+
+def test_the_index_is_used_again(copy: Path, tmp_path: Path) -> None:
+    """By a dataset that is opened later, until a video is replaced."""
+    first = open_dataset("s3://bucket/copy", cache_bytes=0)
+    first.fetch([0])
+    [index] = (tmp_path / "gpu-aug-cache").glob("*.gpuaug-videos")
+    made = index.stat().st_mtime_ns
+    second = open_dataset("s3://bucket/copy", cache_bytes=0)
+    second.fetch([0])
+    assert index.stat().st_mtime_ns == made
+    shutil.copy((copy / VIDEO).with_name("file-000.mp4"), copy / VIDEO)
+    third = open_dataset("s3://bucket/copy", cache_bytes=0)
+    assert third.fingerprint != first.fingerprint == second.fingerprint
+    assert_same_samples(open_dataset(copy), third)
+    [before] = second.fetch([9])
+    assert isinstance(before, Sample)
+    with pytest.raises(OSError, match="it has changed since it was opened"):
+        bytes(before.fields[f"{TOP}.mp4"])

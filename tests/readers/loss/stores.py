@@ -30,7 +30,9 @@ def _files(name: str, source: Any) -> list[Path]:
     """Return the files to name of what a writer wrote."""
     if isinstance(source, list):
         return source
-    wanted = {"mds": "index.json", "lmdb": "data.mdb"}.get(name, f"*.{name}*")
+    wanted = {"lerobot": "meta/info.json", "mds": "index.json", "lmdb": "data.mdb"}.get(
+        name, f"*.{name}*"
+    )
     return sorted(Path(source).glob(wanted)) if Path(source).is_dir() else [Path(source)]
 
 
