@@ -36,8 +36,8 @@ class Batch:
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
-        views: One tensor like `images` for each recipe of Views or CameraRecipes, whose sizes may differ; one view if the
-            loader has one recipe.
+        views: One tensor like `images` for each recipe of Views or each group of CameraRecipes, whose sizes may differ; one
+            view if the loader has one recipe.
         masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered masks.
         boxes: B float32 [Ni, 4], for oriented boxes [Ni, 5] or [Ni, 8], in the form of the recipe's BoxParams; without these
             left, top, right, bottom in pixels. See `bounding_boxes` for torchvision's tensors.

@@ -208,7 +208,7 @@ def clip_columns(finished: Finished, rows: NDArray[np.int64], fetcher: Fetcher) 
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
         "camera_columns": clips.cameras,
-        "camera_groups": camera_groups(views, clips),
+        "camera_groups": camera_groups(views, clips) if clips.cameras else (),
     }
 
 

@@ -363,6 +363,7 @@ def test_cameras_need_names(tmp_path: Path, jpeg: Any) -> None:
     clips = Clips(open_dataset(tmp_path / "videos"), num_frames=2, stride=1)
     with pytest.raises(LoaderError, match="samples have no cameras"):
         load(clips, BOTH)
+    assert load(clips, CROPS, batch_size=1).peek().cameras == {}
 
 
 @pytest.mark.parametrize("recipe", [CROPS, BOTH])

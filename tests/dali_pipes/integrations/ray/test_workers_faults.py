@@ -56,9 +56,7 @@ class FakePool(WorkerPool):
 
         self._ray: Any = SimpleNamespace(exceptions=ray.exceptions, get=get, wait=wait)
         self._options, self._steps_per_worker = RayWorkers(2), 3
-        self._job: Any = SimpleNamespace(
-            frames=[[]], setup=SimpleNamespace(fetcher=SimpleNamespace(images_per_row=1))
-        )
+        self._job: Any = SimpleNamespace(frames=[[]])
         self._losses, self._unsent, self._failure = [], [], None
         self._pending, self.sent = {}, []
         self._numbers = count()
