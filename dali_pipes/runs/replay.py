@@ -202,7 +202,7 @@ def _header(
     if fetcher.clips is None and not fetcher.images.names:
         header = asdict(read_header(data))
     header["bytes"] = len(data)
-    if len(frames := finished.frames[row]):
+    if len(frames := finished.frames[row, : fetcher.num_frames]):
         header["frames"] = frames.tolist()
     return header
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes import Execution, Loader, LoaderError
+from dali_pipes.decode.check import CHECKS
 from gpu_aug import (
     HorizontalFlip,
     MixUp,
@@ -135,6 +136,25 @@ def test_pictures_in_tables_become_metres(name: str, tmp_path: Path) -> None:
 
     assert np.abs(found - stored.astype(np.float64) / divisor).max() < 4e-6
     assert (found == 0).any()
+
+
+def test_inspection_decodes_numbers(tmp_path: Path) -> None:
+    """Distances in floats are sound, cut ones are bad with the camera's name, and so are those of another size."""
+    stored = numbers(9999, dtype=np.float32)
+
+    def written(values: NDArray[np.float32]) -> bytes:
+        index = next(n for n, one in enumerate(stored) if np.array_equal(one, values))
+        return {3: tiff(values)[:200], 4: tiff(values[:-1])}.get(index, tiff(values))
+
+    dataset = open_dataset(robot(numbers=stored, encode=written).write(tmp_path))
+    errors = [dataset.inspect_sample(one, CHECKS).error for one in dataset.fetch(range(COUNT))]
+    loader = load(dataset, on_bad_sample="skip", max_bad_samples=2)
+
+    assert [index for index, error in enumerate(errors) if error] == [3, 4]
+    assert str(errors[3]).startswith(DEPTH)
+    assert "31x48" in str(errors[4])
+    assert sum(len(batch) for batch in loader) == COUNT - 2
+    assert sorted(one.index for one in loader.bad_samples) == [3, 4]
 
 
 def test_windows(tmp_path: Path) -> None:
