@@ -35,6 +35,18 @@ def test_an_environment_reuses_the_packages_of_this_one(packages: Path) -> None:
     assert found == [torch.__file__, str(folder)]
 
 
+def test_an_environment_alone_has_no_package_of_this_one(packages: Path) -> None:
+    """A peer whose versions exclude ours does not find our torch."""
+    folder = catalog.environment("lerobot")
+
+    reason = catalog.build(folder, packages, alone=True)
+
+    assert (reason, catalog.why_not("lerobot")) == ("", "")
+    command = [catalog.python_of(folder), "-c", "import torch"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "No module named 'torch'" in found.stderr
+
+
 def test_an_environment_that_fails_keeps_the_reason(packages: Path) -> None:
     """What pip said stands in the row of a peer that cannot be installed."""
     packages.write_text("./no-such-folder\n")
