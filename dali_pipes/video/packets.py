@@ -24,6 +24,7 @@ class Part(NamedTuple):
         info: Metadata of the video.
         read: Reads the video's frames if each is a picture in a separate file; None for a video file.
         field: The field of the sample that holds the video; "" for the field of the sample's image.
+        source: Name of the file or camera, for errors; "" if the sample's key says enough.
     """
 
     columns: slice
@@ -31,6 +32,7 @@ class Part(NamedTuple):
     info: VideoInfo
     read: ReadPictures
     field: str = ""
+    source: str = ""
 
 
 class Run(NamedTuple):

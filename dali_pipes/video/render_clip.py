@@ -114,7 +114,7 @@ class ClipRenderer:
         stencil = Stencil(*own, part.info)
         columns = np.arange(fetched.frames.shape[1])[part.columns]
         frames = fetched.frames[of_row, part.columns]
-        for frame, picture in pictures:
+        for frame, picture in _with_source(pictures, part):
             first, *others = columns[frames == frame].tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
             stencil.render(picture, rendered)
@@ -179,6 +179,16 @@ class ClipRenderer:
             return self._clips.parts(int(fetched.indices[row]))
         except VideoError as error:
             raise DecodeError(str(error)) from error
+
+
+def _with_source(
+    pictures: Iterable[tuple[int, Picture]], part: Part
+) -> Iterator[tuple[int, Picture]]:
+    """Yield pictures; name the file in errors, because a sample may have several cameras."""
+    try:
+        yield from pictures
+    except DecodeError as error:
+        raise DecodeError(f"{part.source}: {error}" if part.source else str(error)) from error
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:

@@ -95,7 +95,7 @@ class Windows:
             raise info
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
-        return Part(columns, camera.video(place), info, read, field)
+        return Part(columns, camera.video(place), info, read, field, camera.source(place))
 
 
 class ClipSource(Protocol):

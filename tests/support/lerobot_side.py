@@ -5,6 +5,7 @@ repository (-P keeps the file lerobot.py beside it from hiding the package):
 
     python -P tests/support/lerobot_side.py write FOLDER '{"codec": "h264"}'
     python -P tests/support/lerobot_side.py dump FOLDER '{"episodes": [1], "deltas": {"action": [0.0, 0.1]}}' ITEMS.npz
+    python -P tests/support/lerobot_side.py batches FOLDER '{"order": [[3, 1], [0, 2]], "deltas": {}}' BATCHES.npz
 """
 
 import importlib.util
@@ -73,11 +74,15 @@ NUMBERS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def main(do: str, root: str, text: str, out: str = "") -> None:
-    """Run one of the commands in the description of this file."""
+    """Run one of the commands in the description of this file; `text` is JSON, of options or of the path of a file with them."""
+    options = json.loads(text)
+    if isinstance(options, str):
+        options = json.loads(Path(options).read_text())
     if do == "write":
-        write(Path(root), **json.loads(text))
+        write(Path(root), **options)
     else:
-        np.savez(out, **items(Path(root), **json.loads(text)))
+        made = {"dump": items, "batches": batches}[do](Path(root), **options)
+        np.savez(out, **made)
 
 
 def write(
@@ -206,6 +211,29 @@ def items(
                 value = (value * 255).round().to(torch.uint8).reshape(-1, *value.shape[-3:])
             values[name].append(np.asarray(value))
     return {name: np.stack(ones) for name, ones in values.items()}
+
+
+def batches(
+    root: Path, *, order: list[list[int]], deltas: dict[str, list[float]]
+) -> dict[str, Any]:
+    """Return the batches of a DataLoader over lerobot's class, as arrays ``STEP/NAME``; pictures as uint8.
+
+    Args:
+        root: The folder.
+        order: Indices of the items of each batch.
+        deltas: See LeRobotDataset.
+    """
+    dataset = LeRobotDataset("me/made", root=root, delta_timestamps=deltas)
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=order)
+    made = {}
+    for step, batch in enumerate(loader):
+        for name, value in batch.items():
+            if name in dataset.meta.camera_keys:
+                # Without loss: lerobot divides the decoded uint8 by 255.
+                value = (value * 255).round().to(torch.uint8)
+            if isinstance(value, torch.Tensor):
+                made[f"{step}/{name}"] = value.numpy()
+    return made
 
 
 if __name__ == "__main__":

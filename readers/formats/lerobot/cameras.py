@@ -53,6 +53,11 @@ class Camera(ABC):
     def video(self, place: Place) -> int:
         """Return the index of the video with the pictures of a sample; of the episode if tables store the pictures."""
 
+    def source(self, place: Place) -> str:
+        """Return the name of the file that holds the pictures of a sample, or of the camera if the tables do; for errors."""
+        del place
+        return self.name
+
     @abstractmethod
     def info(self, place: Place) -> VideoInfo | VideoError:
         """Return the metadata of the video or episode that holds the pictures of a sample; a VideoError if it cannot be read."""
@@ -118,6 +123,10 @@ class VideoCamera(Camera):
         """Return the index of the video that holds the pictures of a sample."""
         return int(self._numbers[place.episode])
 
+    def source(self, place: Place) -> str:
+        """Return the name of the video that holds the pictures of a sample."""
+        return self._videos.files.name(self.video(place))
+
     def info(self, place: Place) -> VideoInfo | VideoError:
         """Return the metadata of the video that holds the pictures of a sample; a VideoError if it cannot be read."""
         return self._videos.info(self.video(place))
@@ -131,7 +140,7 @@ class VideoCamera(Camera):
         try:
             return Shown(*self._videos.frames_at(self.video(place), seconds, tolerance))
         except VideoError as error:
-            raise VideoError(f"{self._videos.files.name(self.video(place))}: {error}") from None
+            raise VideoError(f"{self.source(place)}: {error}") from None
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
         """Return name and content of the field for the complete video, mapped; see `Camera.payload` for errors."""
@@ -163,7 +172,9 @@ class TableCamera(Camera):
     ) -> None:
         super().__init__(feature, offsets)
         files: Sequence[Location] = [
-            Location(f"{root}/{table.name}", table.name, {}) for table in places.tables
+            Location(f"{root}/{table.name}", table.name, {})
+            for table in places.tables
+            if table not in places.unreadable
         ]
         options = partial(ParquetDataset, image=self.name, columns=[self.name])
         self._table, self._places = options(files, decoded_bytes=decoded_bytes), places

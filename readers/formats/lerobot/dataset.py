@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,8 +16,8 @@ from readers.detect.registry import require
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
-from readers.formats.lerobot.meta import Info, read_info, root_of
-from readers.formats.lerobot.tables import Frames
+from readers.formats.lerobot.meta import FRAME, TIME, Info, read_info, root_of
+from readers.formats.lerobot.tables import Frames, to_array
 from readers.formats.lerobot.values import (
     DeltaTimestamps,
     Values,
@@ -43,6 +44,8 @@ from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import VideoInfo
 
 _NOW = np.zeros(1, np.int64)  # offsets of a feature without delta_timestamps
+# Clocks of recordings deviate by less from the stated frame rate; 29.97 stated as 30 deviates by 0.001.
+_RATE_TOLERANCE = 0.01
 
 
 class LeRobotDataset(IndexedDataset):
@@ -176,12 +179,41 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        depths = [one for one in self.cameras if self.info.features[one].is_depth]
-        return tuple(
+        remarks = [
             f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
             "cameras= where they matter"
-            for one in depths
-        )
+            for one in self.cameras
+            if self.info.features[one].is_depth
+        ]
+        lost = self._places.unreadable
+        if lost:
+            frames = counted(sum(int(table.rows.sum()) for table in lost), "frame")
+            tables = counted(len(lost), "table")
+            remarks.append(
+                f"{frames} of {self.root} are bad samples, because {tables} cannot be read: {lost[0].reason}"
+            )
+        rate = self._stored_rate()
+        if self._offsets and rate and abs(rate / self.info.fps - 1) > _RATE_TOLERANCE:
+            remarks.append(
+                f"{self.root} states {self.info.fps:g} frames per second, but its time stamps show {rate:.4g}, and "
+                "delta_timestamps count frames at the stated rate: correct fps in meta/info.json"
+            )
+        return tuple(remarks)
+
+    def _stored_rate(self) -> float | None:
+        """Return the median frame rate by the time stamps of one row group; None if there is no such group to read."""
+        table = next(one for one in self._places.tables if one not in self._places.unreadable)
+        # A group that cannot be read makes bad samples, which say why.
+        with suppress(SourceError, OSError):
+            group = table.read(0, [TIME, FRAME])
+            features = [self.info.features[name] for name in (TIME, FRAME)]
+            seconds, frames = (
+                to_array(group.column(one.name), one, table.name) for one in features
+            )
+            steps = np.diff(seconds)[np.diff(frames) == 1]
+            if len(steps) and np.median(steps) > 0:
+                return float(1 / np.median(steps))
+        return None
 
     @property
     def block_size(self) -> int:

@@ -202,7 +202,7 @@ def _feature(name: str, stored: _Feature) -> Feature:
         is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
         kind: Literal["video", "image"] = "video" if dtype == "video" else "image"
         return Feature(name, kind, "", size, is_depth)
-    if dtype == "string":
+    if dtype in ("string", "language"):  # language: lists of annotations, which are given as JSON
         return Feature(name, "text", "", ())
     if dtype not in _NUMBERS:
         raise ValueError(f"the dtype of {name!r} is {dtype!r}, which is not known")

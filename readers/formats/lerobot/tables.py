@@ -1,5 +1,6 @@
 """Tables of a LeRobot dataset, read as NumPy arrays; decoded row groups are cached."""
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -70,6 +71,24 @@ class Table:
             yield self.read(group, names, footer)
 
 
+class UnreadableTable(Table):
+    """A Parquet file of a LeRobot dataset that cannot be opened; every read raises the reason.
+
+    Args:
+        name: Name of the file, relative to the dataset's folder.
+        num_rows: Number of rows that the file should have.
+        reason: Why it cannot be opened.
+    """
+
+    def __init__(self, name: str, num_rows: int, reason: str) -> None:
+        self.name, self.reason = name, reason
+        self.rows, self.digest = np.array([num_rows]), "unreadable"
+
+    def footer(self) -> Footer:
+        """Raise a SourceError with the reason."""
+        raise SourceError(self.reason)
+
+
 def to_array_with_gaps(
     column: Any, feature: Feature, where: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -111,7 +130,8 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
         if array.null_count:
             raise ValueError("a value is missing")
         if feature.kind == "text":
-            return np.array([str(text) for text in array.to_pylist()] or [], object)
+            texts = [one if isinstance(one, str) else _to_json(one) for one in array.to_pylist()]
+            return np.array(texts or [], object)
         while not pa.types.is_primitive(array.type):
             array = array.storage if isinstance(array, pa.ExtensionArray) else array.flatten()
         if array.null_count:
@@ -124,6 +144,10 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
             f"column {feature.name!r} of {where} is not {feature.dtype or 'text'} of the shape "
             f"{list(feature.shape)} in meta/info.json: {one_line(error)}"
         ) from None
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Frames:
