@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 FPS = 10
 SIDE = 64
 LENGTH = 25
+SHAKE = 0.006  # of the hand that shows the way, a third of the deviation of all actions
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 TASK = "reach the disc"
 _FILE = "chunk-000/file-000"
@@ -40,7 +41,7 @@ def make_robot(folder: Path, num_episodes: int = 24) -> Path:
     for _ in range(num_episodes):
         arm, disc = rng.uniform(0.1, 0.9, (2, 2)).astype(np.float32)
         for _ in range(LENGTH):
-            speed = (disc - arm) * np.float32(0.15)
+            speed = (disc - arm) * np.float32(0.15) + rng.normal(0, SHAKE, 2).astype(np.float32)
             states.append(arm)
             actions.append(speed)
             pictures[CAMERAS[0]].append(_picture(ground, np.zeros(2), disc))

@@ -30,6 +30,7 @@ from readers import open_dataset
 CHUNK = 16
 BATCH_SIZE = 16
 SIDE = 64
+LEARNING_RATE = 3e-4
 FIELDS = ["observation.state", "action", "action_is_pad"]
 LAST = Normalize((0.5,) * 3, (0.25,) * 3)
 TEST = Recipe([Resize((SIDE, SIDE)), LAST])
@@ -39,6 +40,9 @@ TRAIN = Recipe([Resize((SIDE, SIDE)), ColorJitter(0.2, 0.2, 0.2), LAST])
 
 class Policy(nn.Module):
     """Predicts the next actions from pictures and a state.
+
+    Each feature map becomes one point of the picture, the mean place of its activation (spatial softmax): where things are
+    matters to a robot.
 
     Args:
         dataset: A LeRobot dataset, whose cameras and shapes of state and action it takes.
@@ -50,16 +54,23 @@ class Policy(nn.Module):
         widths = (3 * len(dataset.cameras), 16, 32, 32)
         layers: list[nn.Module] = []
         for before, after in zip(widths[:-1], widths[1:], strict=True):
-            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.ReLU()]
-        side = SIDE // 8
-        self.eyes = nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * side**2, 64), nn.ReLU())
-        self.hidden = nn.Sequential(nn.Linear(64 + sizes["observation.state"], 64), nn.ReLU())
+            layers += [nn.Conv2d(before, after, 5, stride=2, padding=2), nn.GELU()]
+        self.maps = nn.Sequential(*layers[:-1])
+        self.hidden = nn.Sequential(
+            nn.Linear(2 * widths[-1] + sizes["observation.state"], 64),
+            nn.GELU(),
+            nn.Linear(64, 64),
+            nn.GELU(),
+        )
         self.last = nn.Linear(64, CHUNK * sizes["action"])
 
     def forward(self, images: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return actions [B, 16, A] for pictures [B, cameras, 3, 64, 64] and states [B, S]."""
-        seen = torch.cat([self.eyes(images.flatten(1, 2)), state], 1)
-        return self.last(self.hidden(seen)).unflatten(1, (CHUNK, -1))
+        weights = self.maps(images.flatten(1, 2)).flatten(2).softmax(2)
+        ticks = torch.linspace(-1, 1, SIDE // 8, device=images.device)
+        points = weights @ torch.cartesian_prod(ticks, ticks)
+        hidden = self.hidden(torch.cat([points.flatten(1), state], 1))
+        return self.last(hidden).unflatten(1, (CHUNK, -1))
 
 
 def loss_of(
@@ -103,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     loader = Loader(robot, TRAIN, batch_size=BATCH_SIZE, fields=FIELDS)
     policy = Policy(robot).to(loader.device)
     scale = deviation_of_actions(data).to(loader.device)
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=LEARNING_RATE)
     step = 0
     if given.checkpoint.exists():
         saved = torch.load(given.checkpoint, map_location=loader.device)

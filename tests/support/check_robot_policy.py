@@ -63,7 +63,7 @@ def _train(example: dict[str, Any], data: Path, batches: Iterable[Any]) -> Any:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums of several threads may differ from run to run
     policy = example["Policy"](example["open_robot"](data))
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=example["LEARNING_RATE"])
     scale = example["deviation_of_actions"](data)
     losses = []
     for images, fields in batches:
