@@ -24,7 +24,13 @@ _TEXTS_ARE_INDEX = {
     "index_columns": ["task"],
     "column_indexes": [],
     "columns": [
-        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": kind, "metadata": None}
+        {
+            "name": name,
+            "field_name": name,
+            "pandas_type": kind,
+            "numpy_type": kind,
+            "metadata": None,
+        }
         for name, kind in (("task_index", "int64"), ("task", "object"))
     ],
 }

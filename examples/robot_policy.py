@@ -7,14 +7,15 @@ From one picture of each camera and the state, the policy predicts the next 16 a
 the end of an episode are padding and do not count. DATA is the folder of a LeRobot dataset; left out, make_robot.py makes
 one. lerobot is not needed.
 
-Expected: the loss falls from 0.8 to below 0.35 in 200 steps (0.8 is reached by predicting the mean), in half a minute on
-two cores.
+Expected: the loss falls from 0.41 to 0.29 in 200 steps and to 0.25 in 500; 0.24 is the noise of the actions. 200 steps take
+20 seconds on one core.
 """
 
 import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ from readers import open_dataset
 CHUNK = 16
 BATCH_SIZE = 16
 SIDE = 64
-LEARNING_RATE = 3e-4
+LEARNING_RATE = (
+    2e-4  # with 1e-3, differences of one pixel value grow to some per cent of the loss in 200 steps
+)
 FIELDS = ["observation.state", "action", "action_is_pad"]
 LAST = Normalize((0.5,) * 3, (0.25,) * 3)
 TEST = Recipe([Resize((SIDE, SIDE)), LAST])
@@ -53,7 +56,7 @@ class Policy(nn.Module):
         sizes = {name: shape[-1] for name, (_, shape) in dataset.field_types.items() if shape}
         widths = (3 * len(dataset.cameras), 16, 32, 32)
         layers: list[nn.Module] = []
-        for before, after in zip(widths[:-1], widths[1:], strict=True):
+        for before, after in pairwise(widths):
             layers += [nn.Conv2d(before, after, 5, stride=2, padding=2), nn.GELU()]
         self.maps = nn.Sequential(*layers[:-1])
         self.hidden = nn.Sequential(

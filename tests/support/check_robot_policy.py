@@ -80,7 +80,9 @@ def _our_batches(
 ) -> Iterator[tuple[torch.Tensor, Any]]:
     """Yield pictures and fields of a Loader's batches; add the indices of each to `order`."""
     size, fields = example["BATCH_SIZE"], example["FIELDS"]
-    loader = Loader(robot, example["TEST"], batch_size=size, fields=fields, device="cpu", last_batch="partial")
+    loader = Loader(
+        robot, example["TEST"], batch_size=size, fields=fields, device="cpu", last_batch="partial"
+    )
     while True:
         for batch in loader:
             order.append(batch.indices.tolist())

@@ -40,10 +40,10 @@ if __name__ == "__main__":
     _use_ffmpeg_of_pyav()
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import numpy as np
-import torch
-from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from lerobot.datasets.video_utils import FrameTimestampError
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
+from lerobot.datasets.video_utils import FrameTimestampError  # noqa: E402
 
 FPS = 10
 TOP, WRIST, DEPTH = "observation.images.top", "observation.images.wrist", "observation.depth"
@@ -117,7 +117,11 @@ def write(
     if subtasks:
         features["subtask_index"] = {"dtype": "int64", "shape": (1,), "names": None}
     for name, size in SIZES.items():
-        features[name] = {"dtype": kind, "shape": (*size, 3), "names": ["height", "width", "channels"]}
+        features[name] = {
+            "dtype": kind,
+            "shape": (*size, 3),
+            "names": ["height", "width", "channels"],
+        }
     if depth:
         features[DEPTH] = {
             "dtype": depth["kind"],
@@ -163,7 +167,9 @@ def _frame(
     frame: dict[str, Any] = {}
     for name, (dtype, shape) in NUMBERS.items():
         top = 2 if dtype == "bool" else 100
-        frame[name] = (rng.integers(0, top, shape) + (0 if dtype == "bool" else count)).astype(dtype)
+        frame[name] = (rng.integers(0, top, shape) + (0 if dtype == "bool" else count)).astype(
+            dtype
+        )
     if subtasks:
         frame["subtask_index"] = np.array([count % len(SUBTASKS)])
     frame["note"] = f"note {count}"

@@ -210,9 +210,7 @@ class Places:
         self.unreadable = [one for one in self.tables if isinstance(one, UnreadableTable)]
         if len(self.unreadable) == len(self.tables):
             raise SourceError(f"no table of {root} can be read: {self.unreadable[0].reason}")
-        sizes = [
-            0 if table in self.unreadable else int(table.rows.sum()) for table in self.tables
-        ]
+        sizes = [0 if table in self.unreadable else int(table.rows.sum()) for table in self.tables]
         self._table_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def __len__(self) -> int:

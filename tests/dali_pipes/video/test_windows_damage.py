@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Execution, Loader, Monitoring
+from dali_pipes import BadSampleError, Execution, Monitoring
 from dali_pipes.runs.audit_check import check_audit
 from gpu_aug import ColorJitter, RandomResizedCrop, Recipe, Resize
-from readers import open_dataset
+from readers import Sample, open_dataset
 from tests.support.lerobot import TOP, WRIST, Robot
 from tests.support.loaders import images_by_index, indices_of, loader_maker
 from tests.support.videos import remux
@@ -23,6 +23,7 @@ TABLE = "data/chunk-000/file-001.parquet"
 ROBOT = Robot(lengths=(8, 6, 10, 4), files=((0, 1), (2,), (3,)), gop=4)
 NUM_FRAMES = sum(ROBOT.lengths)
 DELTAS = {TOP: [-0.2, 0.0, 0.1], WRIST: [0.0], "action": [0.0, 0.1, 0.2]}
+FAST_START = {"movflags": "faststart"}
 CROPS = Recipe([RandomResizedCrop((16, 24)), ColorJitter(0.3, 0.3, 0.3)])
 
 load = loader_maker(Recipe([Resize((16, 24))]), num_threads=2, last_batch="partial")
@@ -36,9 +37,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fast = remux(path, path.with_name("fast.mp4"), lambda *_: True, options=FAST_START)
         fast.replace(path)
     return root
-
-
-FAST_START = {"movflags": "faststart"}
 
 
 @pytest.fixture
@@ -190,14 +188,23 @@ def test_exact_resume_over_ranks_and_damage(
         assert len(rows) == NUM_FRAMES
 
 
-def test_a_forked_process_reads_on(made: Path, sound: dict[int, torch.Tensor]) -> None:
+def test_a_forked_process_reads_on(made: Path) -> None:
     """As the workers of a DataLoader do: a dataset that was read before a fork is read in the child."""
     dataset = open_dataset(made, delta_timestamps=DELTAS)
-    before = dataset.fetch([3])[0].fields
+
+    def read() -> list[dict[str, bytes]]:
+        samples = dataset.fetch([3, 20])
+        assert all(isinstance(sample, Sample) for sample in samples)
+        return [{name: bytes(data) for name, data in one.fields.items()} for one in samples]
+
+    before = read()
     child = os.fork()
     if child == 0:
-        same = dataset.fetch([3, 20])[0].fields
-        os._exit(0 if {k: bytes(v) for k, v in same.items()} == {k: bytes(v) for k, v in before.items()} else 1)
+        status = 1
+        try:
+            status = 0 if read() == before else 2
+        finally:
+            os._exit(status)
     _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
