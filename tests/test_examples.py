@@ -155,6 +155,19 @@ def test_interrupted_runs_go_on(
     assert "is at step 5 already; give a larger --steps" in said
 
 
+def test_a_stopped_policy_goes_on(load_main: Load) -> None:
+    """The losses of a run that was stopped within an epoch and after its end are the uninterrupted run's, as numbers."""
+    main = load_main("robot_policy", "av")
+    data = runpy.run_path(str(EXAMPLES / "make_robot.py"))["make_robot"](Path("reaching"), 3)
+    words = [str(data), "--checkpoint"]
+    whole = main([*words, "whole.pt", "--steps", "7"])  # an epoch has 4 steps
+    parts = [main([*words, "stopped.pt", "--steps", str(stop)]) for stop in (2, 5, 7)]
+
+    assert [len(part) for part in parts] == [2, 3, 2]
+    assert parts[0] + parts[1] + parts[2] == whole
+    assert len(set(whole)) == 7  # negative control: other batches give other numbers
+
+
 @pytest.mark.usefixtures("data")
 def test_ranks_make_photographs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that finds the photographs of another one where its own should go takes those."""

@@ -26,6 +26,7 @@ class Part(NamedTuple):
         read: Reads the video's frames if each is a picture in a separate file; None for a video file.
         field: The field of the sample that holds the video; "" for the field of the sample's image.
         depth: How its pixels stand for distances; None for pictures.
+        source: Name of the file or camera, for errors; "" if the sample's key says enough.
     """
 
     columns: slice
@@ -34,6 +35,7 @@ class Part(NamedTuple):
     read: ReadPictures
     field: str = ""
     depth: DepthCodes | None = None
+    source: str = ""
 
 
 class Run(NamedTuple):

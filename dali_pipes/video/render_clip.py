@@ -127,7 +127,7 @@ class ClipRenderer:
         size, views = (part.info.height, part.info.width), canvases.views_with(int(columns[0]))
         stencil = Stencil(*self._fetcher.drawn_for(fetched, of_row, size, views), part.info)
         frames = fetched.frames[of_row, part.columns]
-        for frame, picture in pictures:
+        for frame, picture in _with_source(pictures, part):
             first, *others = columns[frames == frame].tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
             stencil.render(picture, rendered)
@@ -210,6 +210,16 @@ def _payload(fetched: Fetched, row: int, part: Part) -> Payload:
     assert sample is not None
     assert data is not None
     return sample.fields[part.field] if part.field else data
+
+
+def _with_source(
+    pictures: Iterable[tuple[int, Picture]], part: Part
+) -> Iterator[tuple[int, Picture]]:
+    """Yield pictures; name the file in errors, because a sample may have several cameras."""
+    try:
+        yield from pictures
+    except DecodeError as error:
+        raise DecodeError(f"{part.source}: {error}" if part.source else str(error)) from error
 
 
 def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:

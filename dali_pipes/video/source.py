@@ -109,7 +109,8 @@ class Windows:
             raise info
         field = "" if info.codec == FRAMES_CODEC else f"{camera.name}.mp4"
         read = partial(camera.pictures, place)
-        return Part(columns, camera.video(place), info, read, field, camera.depth)
+        source = camera.source(place)
+        return Part(columns, camera.video(place), info, read, field, camera.depth, source)
 
 
 class ClipSource(Protocol):

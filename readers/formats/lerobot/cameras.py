@@ -49,6 +49,11 @@ class Camera(ABC):
     def video(self, place: Place) -> int:
         """Return the index of the video with the pictures of a sample; of the episode if tables store the pictures."""
 
+    def source(self, place: Place) -> str:
+        """Return the name of the file that holds the pictures of a sample, or of the camera if the tables do; for errors."""
+        del place
+        return self.name
+
     @abstractmethod
     def info(self, place: Place) -> VideoInfo | VideoError:
         """Return the metadata of the video or episode that holds the pictures of a sample; a VideoError if it cannot be read."""
@@ -109,6 +114,10 @@ class VideoCamera(Camera):
         """Return the index of the video that holds the pictures of a sample."""
         return int(self._numbers[place.episode])
 
+    def source(self, place: Place) -> str:
+        """Return the name of the video that holds the pictures of a sample."""
+        return self._videos.files.name(self.video(place))
+
     def info(self, place: Place) -> VideoInfo | VideoError:
         """Return the metadata of the video that holds the pictures of a sample; a VideoError if it cannot be read."""
         return self._videos.info(self.video(place))
@@ -137,7 +146,7 @@ class VideoCamera(Camera):
                 continue
             for number, one in zip(stamps_of, chosen, strict=True):
                 if isinstance(one, VideoError):
-                    one = VideoError(f"{self._videos.files.name(video)}: {one}")
+                    one = VideoError(f"{self.source(batch.places[number])}: {one}")
                 found[number] = one if isinstance(one, VideoError) else Shown(*one)
         return [found[number] for number in range(len(batch.places))]
 
@@ -169,7 +178,7 @@ class TableCamera(Camera):
     ) -> None:
         super().__init__(feature, offsets)
         self._column = feature.column
-        files = [table.location for table in places.tables]
+        files = [table.location for table in places.tables if table not in places.unreadable]
         options = partial(ParquetDataset, image=self._column, columns=[self._column])
         self._table, self._places = options(files, decoded_bytes=decoded_bytes), places
         self._time_base = 1 / Fraction(fps).limit_denominator(100_000)

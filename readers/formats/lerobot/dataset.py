@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,9 +23,9 @@ from readers.formats.lerobot.frame_batch import (
     ReadError,
     value_or_raise,
 )
-from readers.formats.lerobot.meta import Info, read_info, renamed, root_of
+from readers.formats.lerobot.meta import FRAME, TIME, Info, read_info, renamed, root_of
 from readers.formats.lerobot.stats import Normalize, Normalizer, Stats, modes_of, read_stats
-from readers.formats.lerobot.tables import Frames
+from readers.formats.lerobot.tables import Frames, to_array
 from readers.formats.lerobot.values import (
     DeltaTimestamps,
     Values,
@@ -51,6 +52,9 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import VideoInfo
+
+# Clocks of recordings deviate by less from the stated frame rate; 29.97 stated as 30 deviates by 0.001.
+_RATE_TOLERANCE = 0.01
 
 
 class LeRobotDataset(IndexedDataset):
@@ -209,18 +213,46 @@ class LeRobotDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        known = [self.info.features[one] for one in self.cameras]
-        unread = [f"{name} ({dtype})" for name, dtype in self.info.unread.items()]
-        left_out = (
-            f"{counted(len(unread), 'feature')} of {self.root} {'has' if len(unread) == 1 else 'have'} a type that is not "
-            f"read, so samples lack {', '.join(unread)}",
-        )
-        return (left_out if unread else ()) + tuple(
+        remarks = [
             f"the camera {one.name} of {self.root} holds distances, but meta/info.json does not say how (video.depth_min, "
             f"...): codes from {one.depth.limits[0]} to {one.depth.limits[1]} m are assumed, as lerobot does"
-            for one in known
+            for one in (self.info.features[name] for name in self.cameras)
             if one.depth is not None and one.kind == "video" and one.depth.depth_min is None
-        )
+        ]
+        if unread := [f"{name} ({dtype})" for name, dtype in self.info.unread.items()]:
+            remarks.append(
+                f"{counted(len(unread), 'feature')} of {self.root} {'has' if len(unread) == 1 else 'have'} a type that is "
+                f"not read, so samples lack {', '.join(unread)}"
+            )
+        lost = self._places.unreadable
+        if lost:
+            frames = counted(sum(int(table.rows.sum()) for table in lost), "frame")
+            tables = counted(len(lost), "table")
+            remarks.append(
+                f"{frames} of {self.root} are bad samples, because {tables} cannot be read: {lost[0].reason}"
+            )
+        rate = self._stored_rate()
+        if self._offsets and rate and abs(rate / self.info.fps - 1) > _RATE_TOLERANCE:
+            remarks.append(
+                f"{self.root} states {self.info.fps:g} frames per second, but its time stamps show {rate:.4g}, and "
+                "delta_timestamps count frames at the stated rate: correct fps in meta/info.json"
+            )
+        return tuple(remarks)
+
+    def _stored_rate(self) -> float | None:
+        """Return the median frame rate by the time stamps of one row group; None if there is no such group to read."""
+        table = next(one for one in self._places.tables if one not in self._places.unreadable)
+        # A group that cannot be read makes bad samples, which say why.
+        with suppress(SourceError, OSError):
+            group = table.read(0, [TIME, FRAME])
+            features = [self.info.features[name] for name in (TIME, FRAME)]
+            seconds, frames = (
+                to_array(group.column(one.name), one, table.name) for one in features
+            )
+            steps = np.diff(seconds)[np.diff(frames) == 1]
+            if len(steps) and np.median(steps) > 0:
+                return float(1 / np.median(steps))
+        return None
 
     @cached_property
     def stats(self) -> Stats:

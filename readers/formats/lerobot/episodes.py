@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.meta import Feature, Info, Root
-from readers.formats.lerobot.tables import Table, to_array
+from readers.formats.lerobot.tables import Table, UnreadableTable, to_array
 from readers.formats.named_splits import choose_name
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.storage.unreadable import is_missing
+from readers.storage.unreadable import is_missing, is_transient
 
 FOLDER = "meta/episodes"
 # Columns of the episode tables.
@@ -233,10 +233,11 @@ class Places:
 
     Attributes:
         taken: Indices of the selected episodes in `Episodes`, int64 [n], ascending.
-        tables: The opened tables that hold these episodes.
+        tables: The tables that hold these episodes.
+        unreadable: Those of them that cannot be opened; their frames are bad samples.
 
     Raises:
-        SourceError: There is no such episode, or a table is missing or has another number of rows.
+        SourceError: There is no such episode, a table has another number of rows, or no table can be opened.
     """
 
     def __init__(self, root: Root, episodes: Episodes, wanted: Iterable[int] | None) -> None:
@@ -245,7 +246,10 @@ class Places:
         used, self._table_of = np.unique(episodes.tables[self.taken], return_inverse=True)
         self.tables = [_open_table(root, episodes, number) for number in used.tolist()]
         self._firsts = np.concatenate([[0], np.cumsum(episodes.lengths[self.taken])])
-        sizes = [int(table.rows.sum()) for table in self.tables]
+        self.unreadable = [one for one in self.tables if isinstance(one, UnreadableTable)]
+        if len(self.unreadable) == len(self.tables):
+            raise SourceError(f"no table of {root} can be read: {self.unreadable[0].reason}")
+        sizes = [0 if table in self.unreadable else int(table.rows.sum()) for table in self.tables]
         self._table_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def __len__(self) -> int:
@@ -277,7 +281,7 @@ class Places:
         return numbers
 
     def in_tables(self, table: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert rows of one table to rows in the concatenation of all opened tables."""
+        """Convert rows of one table to rows in the concatenation of all tables that can be read."""
         return rows + int(self._table_starts[table])
 
     def gather(self, values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -334,11 +338,18 @@ def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[
 
 def _open_table(root: Root, episodes: Episodes, number: int) -> Table:
     name = episodes.table_names[number]
+    expected = episodes.rows_of_table(number)
     try:
-        table = Table(root, FilesBelow(root, "the folder of the dataset").name(name))
+        name = FilesBelow(root, "the folder of the dataset").name(name)
     except ValueError as error:
         raise SourceError(f"{root}: {error}") from None
-    num_rows, expected = int(table.rows.sum()), episodes.rows_of_table(number)
+    try:
+        table = Table(root, name)
+    except SourceError as error:
+        if is_transient(error):
+            raise
+        return UnreadableTable(name, expected, str(error).replace(f"{root}/", ""))
+    num_rows = int(table.rows.sum())
     if num_rows != expected:
         raise SourceError(
             f"{FOLDER} says that the episodes of {name} have {expected} frames together, but it has "

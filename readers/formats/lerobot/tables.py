@@ -72,6 +72,24 @@ class Table:
             yield self.read(group, names, footer)
 
 
+class UnreadableTable(Table):
+    """A Parquet file of a LeRobot dataset that cannot be opened; every read raises the reason.
+
+    Args:
+        name: Name of the file, relative to the dataset's folder.
+        num_rows: Number of rows that the file should have.
+        reason: Why it cannot be opened.
+    """
+
+    def __init__(self, name: str, num_rows: int, reason: str) -> None:
+        self.name, self.reason = name, reason
+        self.rows, self.digest = np.array([num_rows]), "unreadable"
+
+    def footer(self) -> Footer:
+        """Raise a SourceError with the reason."""
+        raise SourceError(self.reason)
+
+
 def to_array_with_gaps(
     column: Any, feature: Feature, where: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

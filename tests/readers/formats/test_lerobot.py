@@ -103,7 +103,11 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     ),
     (lambda r: change_info(r, data_path="data/{episode_chunk}"), {}, r"asks for episode_chunk"),
     (lambda r: change_info(r, features={}), {}, r"features must have 'timestamp'"),
-    (lambda r: (r / TABLE).unlink(), {}, r"file-000\.parquet"),
+    (
+        lambda r: [path.unlink() for path in r.glob("data/*/*")],
+        {},
+        r"no table of .* can be read: data/chunk-000/file-000\.parquet is not a file",
+    ),
     (lambda r: (r / EPISODES).unlink(), {}, r"no tables of episodes"),
     (
         lambda r: (r / "meta/tasks.parquet").unlink(),
@@ -235,6 +239,64 @@ def test_bad_frames(root: Path, spoil: Change, rows: list[int], says: str) -> No
     for entry in bad.values():
         assert re.search(says, entry.reason)
         assert str(root) not in entry.reason
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (Path.unlink, "is not a file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is cut off"),
+        (lambda path: path.write_bytes(b""), "is empty"),
+    ],
+)
+@pytest.mark.parametrize("pictures", [False, True])
+def test_a_table_that_cannot_be_opened(
+    root: Path, spoil: Callable[[Path], object], says: str, pictures: bool, tmp_path: Path
+) -> None:
+    """It costs its own frames, opening the dataset warns with their count, and the others are as before."""
+    if pictures:
+        root, robot = tmp_path / "pictures", Robot()
+        names, table = {TOP: picture_feature((2, 2))}, robot.values()
+        encoded = {TOP: [b"\x89PNG %d" % n for n in range(14)]}
+        write_tables(root, table, robot.lengths, robot.files, 10, names, {}, encoded)
+    wanted = open_dataset(root).fetch(range(14))
+    spoil(root / TABLE)
+    warning = rf"8 frames of .* are bad samples, because 1 table cannot be read: {TABLE} {says}"
+    entries = open_with_warning(warning, root).fetch(range(14))
+
+    assert [isinstance(entry, BadSample) for entry in entries] == [True] * 8 + [False] * 6
+    assert all(f"{TABLE} {says}" in entry.reason for entry in entries[:8])
+    assert str(root) not in entries[0].reason
+    for entry, same in zip(entries[8:], wanted[8:], strict=True):
+        assert {k: bytes(v) for k, v in entry.fields.items()} == {
+            k: bytes(v) for k, v in same.fields.items()
+        }
+
+
+def test_another_rate_than_that_of_the_time_stamps_is_warned_of(root: Path) -> None:
+    """Offsets count frames at the stated rate, so windows would span other times than the user says."""
+    change_info(root, fps=20)
+
+    open_with_warning(
+        r"states 20 frames per second, but its time stamps show 10, and delta_timestamps count",
+        root,
+        delta_timestamps={"action": [0.0, 0.05]},
+    )
+    open_dataset(root)  # single frames do not depend on it
+
+
+def test_annotations_of_frames_are_json(root: Path) -> None:
+    """Features of the type "language" are lists of annotations."""
+    table = pq.read_table(root / TABLE, partitioning=None)
+    notes = [[{"role": "user", "content": f"öffne {n}", "tool_calls": None}] for n in range(8)]
+    pq.write_table(table.append_column("language_events", pa.array(notes)), root / TABLE)
+    features = json.loads((root / "meta/info.json").read_text())["features"]
+    feature = {"dtype": "language", "shape": [1], "names": None}
+    change_info(root, features=features | {"language_events": feature})
+    [sample] = open_dataset(root, episodes=[0]).fetch([3])
+
+    assert isinstance(sample, Sample)
+    assert json.loads(bytes(sample.fields["language_events"])) == notes[3]
 
 
 def test_recognised_by_its_version(made: Path, tmp_path: Path) -> None:
