@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice, tee
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
 from dali_pipes.video.codec import ClipDeadline, decode_run
 from dali_pipes.video.decode import DECODE_SECONDS
-from dali_pipes.video.packets import overlapping_clips, plan_runs
+from dali_pipes.video.packets import plan_runs
 from readers import Sample, open_dataset, read_header
+from readers.formats.lerobot.frame_batch import value_or_raise
 from readers.storage.blob.mmap_pages import map_file
 
 _CHUNK = 4  # images per task of a thread, because a task costs about 20 us
@@ -115,23 +117,22 @@ def windows(task: WindowTask) -> Pipeline:
     cameras = [dataset.camera(number) for number in range(len(dataset.cameras))]
 
     def clips(first: int) -> list[Clip]:
-        needed: dict[tuple[int, int], dict[int, NDArray[np.int64]]] = {}
+        batch = dataset.batch(task.plan[first : first + task.batch_size])
+        needed: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
         infos = {}
-        places = map(dataset.place, task.plan[first : first + task.batch_size].tolist())
-        for row, place in enumerate(places):
-            for number, camera in enumerate(cameras):
+        for number, camera in enumerate(cameras):
+            for place, shown in zip(batch.places, camera.shown(batch), strict=True):
                 video = number, camera.video(place)
-                infos[video], frames = camera.shown(place)
-                needed.setdefault(video, {})[row] = np.unique(frames)
+                infos[video] = value_or_raise(shown).info
+                needed.setdefault(video, []).append(shown.frames)
         return [
             Clip(
-                dataset.videos.files.path(video),
-                info,
-                np.unique(np.concatenate([*group.values()])),
+                Path(dataset.videos.files.path(video)),
+                infos[number, video],
+                np.unique(np.concatenate(frames)),
                 0,
             )
-            for (number, video), info in infos.items()
-            for group in overlapping_clips(info, needed[number, video])
+            for (number, video), frames in needed.items()
         ]
 
     def batches() -> Iterator[torch.Tensor]:

@@ -268,8 +268,9 @@ def _pictures(dataset: Any, indices: NDArray[np.int64]) -> dict[str, NDArray[np.
     pictures = {}
     for number, camera in enumerate(map(dataset.camera, range(len(dataset.cameras)))):
         windows = []
-        for place in map(dataset.place, indices.tolist()):
-            frames = camera.shown(place).frames.tolist()
+        batch = dataset.batch(indices)
+        for place, found in zip(batch.places, camera.shown(batch), strict=True):
+            frames = value_or_raise(found).frames.tolist()
             path = dataset.videos.files.path(camera.video(place))
             shown = frames_of(path, set(frames), camera.size)
             windows.append([(255 * shown[frame]).round().byte().numpy() for frame in frames])
