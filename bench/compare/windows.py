@@ -264,6 +264,7 @@ def make_window_task(
 def _pictures(dataset: Any, indices: NDArray[np.int64]) -> dict[str, NDArray[np.uint8]]:
     """Decode the pictures of windows with PyAV from the beginning of each video: only frame numbers come from our index."""
     from bench.compare.check_frames import frames_of
+    from readers.formats.lerobot.frame_batch import value_or_raise
 
     pictures = {}
     for number, camera in enumerate(map(dataset.camera, range(len(dataset.cameras)))):
