@@ -127,7 +127,7 @@ def windows(task: WindowTask) -> Pipeline:
                 needed.setdefault(video, []).append(shown.frames)
         return [
             Clip(
-                Path(dataset.videos.files.path(video)),
+                Path(dataset.root / dataset.videos.files.name(video)),
                 infos[number, video],
                 np.unique(np.concatenate(frames)),
                 0,

@@ -272,7 +272,7 @@ def _pictures(dataset: Any, indices: NDArray[np.int64]) -> dict[str, NDArray[np.
         batch = dataset.batch(indices)
         for place, found in zip(batch.places, camera.shown(batch), strict=True):
             frames = value_or_raise(found).frames.tolist()
-            path = dataset.videos.files.path(camera.video(place))
+            path = dataset.root / dataset.videos.files.name(camera.video(place))
             shown = frames_of(path, set(frames), camera.size)
             windows.append([(255 * shown[frame]).round().byte().numpy() for frame in frames])
         pictures[dataset.cameras[number]] = np.array(windows)

@@ -18,6 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from readers.sample import PathLike, Payload
+from readers.storage.blob.blob import BlobPayload
 from readers.storage.limits import bytes_from_environment, check_bytes, max_sample_bytes
 
 # Before Python 3.13 mmap.mmap keeps a descriptor per mapping, and processes have about 1024 of them.
@@ -180,8 +181,10 @@ def mapped_file(view: Payload) -> MappedFile | None:
     return owner if isinstance(owner, MappedFile) else None
 
 
-def file_version(payload: Payload) -> tuple[int, ...] | None:
-    """Return the version of the mapped file that a payload is a view of, and its offset there; None for bytes in memory."""
+def file_version(payload: Payload | BlobPayload) -> tuple[object, ...] | None:
+    """Return the version of the file that a payload is a part of, and its offset there; None for bytes in memory."""
+    if isinstance(payload, BlobPayload):
+        return payload.blob.location, payload.blob.stamp
     file = mapped_file(payload)
     if file is None:
         return None
