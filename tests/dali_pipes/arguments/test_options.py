@@ -65,6 +65,7 @@ MOVED: dict[str, tuple[Any, str]] = {
     "prefetch": (0, "execution=Execution(prefetch=0)"),
     "helper_process": (True, "execution=Execution(helper_process=True)"),
     "channels_last": (False, "execution=Execution(channels_last=False)"),
+    "frame_cache_bytes": (0, "execution=Execution(frame_cache_bytes=0)"),
     "heartbeat": (None, "monitoring=Monitoring(heartbeat=None)"),
     "metrics": (print, "monitoring=Monitoring(metrics=...)"),
     "audit": ("a.jsonl", "monitoring=Monitoring(audit='a.jsonl')"),
