@@ -36,7 +36,12 @@ def make_example_data(folder: Path) -> None:
     _write_bands(folder / "bands.tar")
     _write_stereo(folder / "stereo.tar")
     _write_parquet(folder / "data.parquet")
-    Robot().write(folder / "robot")
+    statistics = {
+        name: {"mean": values.mean(0).tolist(), "std": values.std(0).tolist()}
+        for name, values in Robot().values().items()
+        if name in ("observation.state", "action")
+    }
+    (Robot().write(folder / "robot") / "meta/stats.json").write_text(json.dumps(statistics))
     _write_annotated(folder)
     write_targets(folder, _jpeg(7))
     write_tables(folder, _jpeg)
