@@ -5,7 +5,7 @@
 PYTHON is the interpreter of an environment with lerobot (its versions of torch and PyAV exclude ours), and for the decoder torchcodec with
 FFmpeg's libraries. lerobot writes datasets into the folder and saves the items of its class (tests/support/lerobot_side.py). All values
 must be equal in type, shape and content, by `fetch` and in the batches of a `Loader`; each pixel must be within 3 of 255 (pictures in
-tables: equal), because chroma is converted by other arithmetic, see dali_pipes/video/color.py. The neighbouring frame must differ by more
+tables: equal; distances within 1e-6 m), because chroma is converted by other arithmetic, see dali_pipes/video/color.py. The neighbouring frame must differ by more
 than ten times as much, so that the comparison can fail. The tests do not need lerobot.
 """
 
@@ -27,17 +27,34 @@ from gpu_aug import Recipe, Resize
 from readers import Sample, open_dataset
 
 SIDE = Path(__file__).with_name("lerobot_side.py")
-TOP, WRIST = "observation.images.top", "observation.images.wrist"
+TOP, WRIST, DEPTH = "observation.images.top", "observation.images.wrist", "observation.depth"
 SIZES = {TOP: (96, 128), WRIST: (64, 80)}
 TOLERANCE = 3
+# lerobot's encoder of HEVC fails for two frames, and its concatenation loses a frame after an odd number of them.
+EVEN_LENGTHS = [8, 4, 12, 6, 4]
 DATASETS: dict[str, dict[str, Any]] = {
     "av1": {},
     "av1-streaming": {"streaming": True, "small_files": True},
     "h264": {"codec": "h264", "small_files": True, "subtasks": True},
-    # lerobot's encoder of HEVC fails for two frames, and its concatenation loses a frame after an odd number of them.
-    "hevc": {"codec": "hevc", "lengths": [8, 4, 12, 6, 4]},
+    "hevc": {"codec": "hevc", "lengths": EVEN_LENGTHS},
     "image": {"kind": "image", "small_files": True, "subtasks": True},
 }
+# lerobot 0.6 or newer writes these.
+WITH_DEPTH: dict[str, dict[str, Any]] = {
+    "depth-log": {"lengths": EVEN_LENGTHS, "depth": {"kind": "video", "dtype": "uint16"}},
+    "depth-linear": {
+        "lengths": EVEN_LENGTHS,
+        "small_files": True,
+        "depth": {
+            "kind": "video",
+            "dtype": "float32",
+            "encoder": {"use_log": False, "depth_max": 5.0},
+        },
+    },
+    "depth-image": {"kind": "image", "depth": {"kind": "image", "dtype": "uint16"}},
+}
+EVERY = DATASETS | WITH_DEPTH
+METRES = 1e-6  # the logarithm of torch and NumPy
 WINDOWS: dict[str, dict[str, list[float]] | None] = {
     "single frames": None,
     "windows": {
@@ -61,13 +78,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lerobot", required=True, help="Python of an environment with lerobot")
-    parser.add_argument("--only", nargs="*", default=list(DATASETS), choices=list(DATASETS))
+    parser.add_argument("--only", nargs="*", default=list(DATASETS), choices=list(EVERY))
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.only:
         root = given.folder / name
         if not root.exists():
-            run_lerobot(given.lerobot, "write", root, DATASETS[name])
+            run_lerobot(given.lerobot, "write", root, EVERY[name])
+        for mode in ("mean_std", "min_max", "quantiles"):
+            out = given.folder / "normalized.npz"
+            run_lerobot(given.lerobot, "normalized", root, {"mode": mode}, out)
+            with np.load(out) as stored:
+                compare_normalized(root, dict(stored), mode)
         for episodes in EPISODES:
             for words, deltas in WINDOWS.items():
                 out = given.folder / "items.npz"
@@ -76,7 +98,7 @@ def main() -> None:
                 with np.load(out) as stored:
                     theirs = dict(stored)
                 off = compare(root, theirs, episodes, deltas)
-                limit = 0 if name == "image" else TOLERANCE
+                limit = 0 if EVERY[name].get("kind") == "image" else TOLERANCE
                 if off > limit:
                     raise SystemExit(f"{name}: pixels differ by {off}, at most {limit} is allowed")
                 sys.stdout.write(
@@ -110,7 +132,7 @@ def compare(
     """
     ours = open_dataset(root, episodes=episodes, delta_timestamps=deltas)
     rows = theirs["rows"]
-    names = [name for name in theirs if name not in (*SIZES, "rows")]
+    names = [name for name in theirs if name not in (*SIZES, DEPTH, "rows")]
     fetched = ours.fetch(range(len(ours)))
     _require(all(isinstance(one, Sample) for one in fetched), f"{root} has bad samples: {fetched}")
     for at, row in enumerate(rows.tolist()):
@@ -120,6 +142,8 @@ def compare(
             found = np.array(payload.decode()) if is_text else np.load(io.BytesIO(payload))
             _same(name, row, found, wanted)
     _compare_batches(ours, theirs, names)
+    if DEPTH in theirs:
+        _compare_depth(ours, theirs)
     worst = 0
     for camera, size in SIZES.items():
         own = {name: each for name, each in (deltas or {}).items() if name == camera}
@@ -134,6 +158,32 @@ def compare(
         other = np.abs(np.roll(pictures, -1, 0)[rows] - wanted).reshape(len(rows), -1).max(1)
         _require(other.min() > 10 * TOLERANCE, f"{camera}: the pictures of neighbours look alike")
     return worst
+
+
+def compare_normalized(root: Path, theirs: Items, mode: Any) -> None:
+    """Compare normalized states and actions, and the inverse, with lerobot's processors, bit for bit.
+
+    Raises:
+        SystemExit: A value differs.
+    """
+    ours = open_dataset(root, normalize=mode)
+    for row, sample in enumerate(ours.fetch(range(len(ours)))):
+        _require(isinstance(sample, Sample), f"{root} has a bad sample: {sample}")
+        for name in ("observation.state", "action"):
+            found = np.load(io.BytesIO(bytes(sample.fields[name])))
+            _same(f"{mode} of {name}", row, found, theirs[name][row])
+        inverse = ours.denormalize("action", theirs["action"][row])
+        _same(f"inverse of {mode}", row, inverse, theirs["inverse"][row])
+
+
+def _compare_depth(ours: Any, theirs: Items) -> None:
+    loader = Loader.eval(ours, Recipe([Resize(theirs[DEPTH].shape[-2:])]), batch_size=7)
+    metres = torch.cat([batch[DEPTH] for batch in loader]).numpy()[theirs["rows"]]
+    wanted = theirs[DEPTH].reshape(metres.shape)
+    off = float(np.abs(metres - wanted).max())
+    _require(off <= METRES, f"{DEPTH}: distances differ by {off} m")
+    other = np.abs(np.roll(metres, -1, 0) - wanted).reshape(len(wanted), -1).max(1)
+    _require(other.min() > 1000 * METRES, f"{DEPTH}: the distances of neighbours look alike")
 
 
 def _compare_batches(ours: Any, theirs: Items, names: list[str]) -> None:

@@ -5,6 +5,7 @@ repository (-P keeps the file lerobot.py beside it from hiding the package):
 
     python -P tests/support/lerobot_side.py write FOLDER '{"codec": "h264"}'
     python -P tests/support/lerobot_side.py dump FOLDER '{"episodes": [1], "deltas": {"action": [0.0, 0.1]}}' ITEMS.npz
+    python -P tests/support/lerobot_side.py normalized FOLDER '{"mode": "mean_std"}' ITEMS.npz
     python -P tests/support/lerobot_side.py batches FOLDER '{"order": [[3, 1], [0, 2]], "deltas": {}}' BATCHES.npz
 """
 
@@ -81,7 +82,9 @@ def main(do: str, root: str, text: str, out: str = "") -> None:
     if do == "write":
         write(Path(root), **options)
     else:
-        made = {"dump": items, "batches": batches}[do](Path(root), **options)
+        made = {"dump": items, "normalized": normalized, "batches": batches}[do](
+            Path(root), **options
+        )
         np.savez(out, **made)
 
 
@@ -216,6 +219,34 @@ def items(
             if is_rgb:
                 value = (value * 255).round().to(torch.uint8).reshape(-1, *value.shape[-3:])
             values[name].append(np.asarray(value))
+    return {name: np.stack(ones) for name, ones in values.items()}
+
+
+def normalized(root: Path, *, mode: str) -> dict[str, Any]:
+    """Return normalized states and actions of all items by name, and under "inverse" the actions that the inverse gives."""
+    from lerobot.configs.types import FeatureType, NormalizationMode, PolicyFeature
+    from lerobot.processor import (
+        NormalizerProcessorStep,
+        TransitionKey,
+        UnnormalizerProcessorStep,
+        create_transition,
+    )
+
+    kinds = {"observation.state": FeatureType.STATE, "action": FeatureType.ACTION}
+    dataset = LeRobotDataset("me/made", root=root)
+    features = {name: PolicyFeature(type=kind, shape=(3,)) for name, kind in kinds.items()}
+    modes = dict.fromkeys(kinds.values(), NormalizationMode(mode.upper()))
+    there = NormalizerProcessorStep(features, modes, dataset.meta.stats)
+    back = UnnormalizerProcessorStep(features, modes, dataset.meta.stats)
+    values = defaultdict(list)
+    for item in dataset.hf_dataset:
+        observation = {"observation.state": item["observation.state"]}
+        made = there(create_transition(observation=observation, action=item["action"]))
+        state, action = made[TransitionKey.OBSERVATION], made[TransitionKey.ACTION]
+        values["observation.state"].append(state["observation.state"].numpy())
+        values["action"].append(action.numpy())
+        inverse = back(create_transition(action=action))[TransitionKey.ACTION]
+        values["inverse"].append(inverse.numpy())
     return {name: np.stack(ones) for name, ones in values.items()}
 
 
