@@ -4,7 +4,7 @@ Only the part of a frame that the crops show is converted and resized.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -84,24 +84,26 @@ class ClipRenderer:
             row: Index of the clip's row in `canvases`.
 
         Returns:
-            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row, the maps of its
-            depth cameras.
+            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row: float32 [D, height,
+            width] of its depth cameras, in the size of the first view's pictures.
         """
         first = self._clips.num_frames
         num_depths = frame_columns(self._clips) - first
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
             # NaN remains where the dataset of the clip lacks a depth camera.
-            depths = np.full((num_depths, *_pair(fetched.sizes[of_row])), np.nan, np.float32)
+            size = _pair(fetched.draws[0].sizes[of_row])
+            depths = np.full((num_depths, *size), np.nan, np.float32)
             try:
                 for part in self._parts(fetched, of_row):
                     decoded = self._decode(fetched, of_row, part, held)
-                    if part.depth is None:
-                        self._render_part(decoded, part, fetched, of_row, canvases, row)
-                    else:
-                        own = depths[part.columns.start - first : part.columns.stop - first]
-                        frames = fetched.frames[of_row, part.columns]
-                        _write_depths(decoded, part, part.depth, frames, own)
+                    with _naming_source(part):
+                        if part.depth is None:
+                            self._render_part(decoded, part, fetched, of_row, canvases, row)
+                        else:
+                            own = depths[part.columns.start - first : part.columns.stop - first]
+                            frames = fetched.frames[of_row, part.columns]
+                            _write_depths(decoded, part, part.depth, frames, own)
                 absent = np.flatnonzero(fetched.frames[of_row] == NO_CAMERA)
                 canvases.blacken(row, fetched.draws, of_row, absent.tolist())
                 if held:
@@ -127,7 +129,7 @@ class ClipRenderer:
         size, views = (part.info.height, part.info.width), canvases.views_with(int(columns[0]))
         stencil = Stencil(*self._fetcher.drawn_for(fetched, of_row, size, views), part.info)
         frames = fetched.frames[of_row, part.columns]
-        for frame, picture in _with_source(pictures, part):
+        for frame, picture in pictures:
             first, *others = columns[frames == frame].tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
             stencil.render(picture, rendered)
@@ -212,12 +214,11 @@ def _payload(fetched: Fetched, row: int, part: Part) -> Payload:
     return sample.fields[part.field] if part.field else data
 
 
-def _with_source(
-    pictures: Iterable[tuple[int, Picture]], part: Part
-) -> Iterator[tuple[int, Picture]]:
-    """Yield pictures; name the file in errors, because a sample may have several cameras."""
+@contextmanager
+def _naming_source(part: Part) -> Iterator[None]:
+    """Name the file or camera in errors of the with block, because a sample may have several cameras."""
     try:
-        yield from pictures
+        yield
     except DecodeError as error:
         raise DecodeError(f"{part.source}: {error}" if part.source else str(error)) from error
 
@@ -252,7 +253,7 @@ def _write_depths(
         part: The part of the clip.
         codes: The meaning of the luma of videos.
         frames: int64 [T], the frames.
-        out: float32 [T, height, width], in metres, with the size of the clip's pictures; written.
+        out: float32 [T, height, width], in metres, with the size of the first view's pictures; written.
     """
     for frame, picture in pictures:
         is_still = isinstance(picture, np.ndarray)

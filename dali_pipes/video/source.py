@@ -25,8 +25,8 @@ from readers.video.frame_folder import FRAMES_CODEC
 
 _Rows = NDArray[np.int64]
 
-NOT_FOUND, NO_CAMERA = -1, -2
-"""Stand for the number of a frame that cannot be found (its sample is bad), and of one whose dataset lacks the camera."""
+NO_CAMERA, NOT_FOUND = -1, -2
+"""Stand for the number of a frame whose dataset lacks the camera, also in batches, and of one that cannot be found: its sample is bad."""
 
 
 class Windows:
