@@ -377,12 +377,8 @@ class ComposedClips:
         if isinstance(self._dataset, Subset):
             whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
             yield 0, np.arange(len(whole)), whole
-            return
-        starts = np.array([*accumulate(map(len, self._dataset.datasets), initial=0)])
-        of_row = np.searchsorted(starts, indices, side="right") - 1
-        for part in np.unique(of_row).tolist():
-            rows = np.flatnonzero(of_row == part)
-            yield part, rows, indices[rows] - starts[part]
+        else:
+            yield from self._dataset.divide(indices)
 
 
 def _all_cameras(

@@ -166,7 +166,7 @@ class Mixture(IndexedDataset):
         """Read samples, with one call for each dataset; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
         found: list[Any] = [None] * len(own)
-        for number, rows, inner in self._divide(np.array(own, np.int64)):
+        for number, rows, inner in self.divide(np.array(own, np.int64)):
             fetched = self.datasets[number].fetch(inner)
             for row, sample in zip(rows.tolist(), fetched, strict=True):
                 found[row] = self._renamed(sample, own[row], number)
@@ -180,7 +180,7 @@ class Mixture(IndexedDataset):
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         return [
             part._replace(positions=rows[part.positions])
-            for number, rows, inner in self._divide(indices)
+            for number, rows, inner in self.divide(indices)
             for part in origin_of(self.datasets[number], inner)
         ]
 
@@ -189,7 +189,7 @@ class Mixture(IndexedDataset):
         own = np.array(checked_indices(indices, len(self)), np.int64)
         numbers = np.empty(len(own), np.int64)
         parts, every_row = [], []
-        for number, rows, inner in [*self._divide(own)] or [(0, own, own)]:
+        for number, rows, inner in [*self.divide(own)] or [(0, own, own)]:
             numbers[rows] = number
             every_row.append(rows)
             # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
@@ -244,7 +244,7 @@ class Mixture(IndexedDataset):
     def _is_mixture(self) -> bool:
         return bool(self.weights)
 
-    def _divide(
+    def divide(
         self, indices: NDArray[np.int64]
     ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield, for each dataset that has some of the samples, its number, the rows in `indices`, and the indices in it."""
