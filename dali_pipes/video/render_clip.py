@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
+from dali_pipes.decode.stored import read_layer
 from dali_pipes.errors import DecodeError
 from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.canvas_memory import Canvases
@@ -19,7 +20,7 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
-from dali_pipes.video.depth import frame_metres, read_metres, scale_nearest
+from dali_pipes.video.depth import frame_metres, scale_nearest
 from dali_pipes.video.frame_cache import SharedVideo
 from dali_pipes.video.packets import Part
 from dali_pipes.video.source import NO_CAMERA, frame_columns
@@ -232,7 +233,7 @@ def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, 
         try:
             size = info.height, info.width
             if part.depth is not None:
-                yield frame, read_metres(content, size, part.depth)
+                yield frame, part.depth.from_numbers(read_layer(content, size))
             else:
                 yield frame, opencv.decode(content, size)
         except DecodeError as error:

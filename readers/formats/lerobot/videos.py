@@ -22,9 +22,7 @@ from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
-_SIZE_THREADS = (
-    32  # remote videos whose sizes are asked for at a time, as an answer takes some 50 ms
-)
+_SIZE_THREADS = 32  # remote videos whose sizes are requested at a time; an answer takes some 50 ms
 _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
@@ -88,7 +86,7 @@ class VideoFiles(FileDataset):
 
             url = self._root / path.removeprefix(self._prefix)
             self._opened.setdefault(path, find_remote(url))
-        # What reads videos takes it like a payload, and asks for slices.
+        # Readers of videos accept it as a payload, and read slices of it.
         return cast("Payload", BlobPayload(self._opened[path]))
 
 
@@ -206,9 +204,6 @@ class Videos:
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return known
-
-    def __reduce__(self) -> tuple[type["Videos"], tuple[VideoFiles, NDArray[np.int64]]]:
-        return Videos, (self.files, self._wanted)
 
 
 def _no_frame(seconds: float, shown: NDArray[np.float64], tolerance: float) -> str:
