@@ -15,7 +15,7 @@ from dali_pipes.video.packets import Part
 from gpu_aug.views import CameraRecipes, Views
 from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
-from readers.datasets.mixture import Mixture
+from readers.datasets.mixture import Mixture, by_dataset
 from readers.datasets.origin import sources_of
 from readers.formats.lerobot.cameras import Camera, Shown
 from readers.formats.lerobot.dataset import LeRobotDataset
@@ -378,7 +378,7 @@ class ComposedClips:
             whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
             yield 0, np.arange(len(whole)), whole
         else:
-            yield from self._dataset.divide(indices)
+            yield from by_dataset(self._dataset, indices)
 
 
 def _all_cameras(
