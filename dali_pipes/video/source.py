@@ -17,9 +17,10 @@ from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
 from readers.datasets.mixture import Mixture, by_dataset
 from readers.datasets.origin import sources_of
-from readers.formats.lerobot.cameras import Camera, Shown
+from readers.formats.lerobot.cameras import Camera
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.episodes import Place
+from readers.formats.lerobot.videos import Shown
 from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 

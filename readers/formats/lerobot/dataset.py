@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
-from readers.formats.lerobot.cameras import Camera, Shown, TableCamera, VideoCamera
+from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
 from readers.formats.lerobot.frame_batch import (
     NOW,
@@ -33,7 +33,7 @@ from readers.formats.lerobot.values import (
     read_all_texts,
     to_npy,
 )
-from readers.formats.lerobot.videos import Videos
+from readers.formats.lerobot.videos import Shown, Videos
 from readers.image.header import Header
 from readers.plural import counted
 from readers.sample import (

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,18 @@ class VideoFiles(FileDataset):
         return cast("Payload", BlobPayload(self._opened[path]))
 
 
+class Shown(NamedTuple):
+    """The pictures of one camera that belong to a sample.
+
+    Attributes:
+        info: Metadata of the video; if pictures lie in tables, of the episode as a video of the codec `FRAMES_CODEC`.
+        frames: Indices of the pictures in the video or episode, in the order of presentation, int64 [T].
+    """
+
+    info: VideoInfo
+    frames: NDArray[np.int64]
+
+
 class Videos:
     """Metadata and time stamps of the videos in use, which are indexed on first use.
 
@@ -157,7 +169,7 @@ class Videos:
 
     def frames_at(
         self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
-    ) -> list[tuple[VideoInfo, NDArray[np.int64]] | VideoError]:
+    ) -> list[Shown | VideoError]:
         """Return the frames of a video whose time stamps are nearest to the given times of several samples.
 
         Args:
@@ -166,8 +178,8 @@ class Videos:
             tolerance: Largest allowed difference from the time stamp of a frame, float64 [n, T], in seconds.
 
         Returns:
-            For each sample the video's metadata, and the indices of the frames in the order of presentation, int64 [T]; or
-            an error if the file is no readable video, or no frame lies within the tolerance of one of the sample's times.
+            For each sample its frames; or an error if the file is no readable video, or no frame lies within the tolerance
+            of one of the sample's times.
         """
         known = self._look(video)
         if isinstance(known, VideoError):
@@ -179,9 +191,7 @@ class Videos:
         nearer = seconds - shown[before] < shown[behind] - seconds
         frames = np.where(nearer, before, behind).astype(np.int64)
         off = np.abs(shown[frames] - seconds) - tolerance
-        found: list[tuple[VideoInfo, NDArray[np.int64]] | VideoError] = [
-            (info, one) for one in frames
-        ]
+        found: list[Shown | VideoError] = [Shown(info, one) for one in frames]
         for row in np.flatnonzero(~(off <= 0).all(axis=1)).tolist():  # a time may be NaN
             wrong = int(np.argmax(off[row]))
             reason = _no_frame(float(seconds[row, wrong]), shown, float(tolerance[row, wrong]))
