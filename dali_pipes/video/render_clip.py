@@ -53,10 +53,10 @@ class ClipRenderer:
         assert fetcher.clips is not None
         self._fetcher, self._clips = fetcher, fetcher.clips
         self._videos: dict[Hashable, SharedVideo] = {}
-        self._step = object()  # not the renderer: the cache outlives it
+        self._step = object()  # not the renderer, which keys in the cache would keep alive
         for row in range(len(fetched)) if rows is None else rows:
             if fetched.data[row] is not None:
-                # Such a row announces nothing; `render` raises the same error again, and replaces the row.
+                # After an error the row announces no frames; `render` meets the same error, and replaces the row.
                 with suppress(DecodeError):
                     for part in self._parts(fetched, row):
                         if part.info.codec != FRAMES_CODEC:
@@ -192,7 +192,7 @@ class ClipRenderer:
         return self._videos.setdefault(key, video), data
 
     def _key(self, part: Part, version: Hashable) -> Hashable:
-        """Return the identity of a video; without a version of its file, it is only shared within the step."""
+        """Return the identity of a video; with None as the version of its file, one that is only valid in this step."""
         return part.columns.start, part.video, self._step if version is None else version
 
     def _parts(self, fetched: Fetched, row: int) -> list[Part]:
