@@ -167,7 +167,8 @@ class CameraRecipes(Views):
             )
         groups = tuple((key,) if isinstance(key, str) else key for key in recipes)
         for group, recipe in zip(groups, recipes.values(), strict=True):
-            if not isinstance(group, tuple) or not group or not all(map(_is_name, group)):
+            is_tuple = isinstance(group, tuple) and len(group) > 0
+            if not is_tuple or not all(isinstance(name, str) and name for name in group):
                 raise RecipeError(
                     f"a group of cameras must be the name of a camera or a tuple of names, got {group!r}: write "
                     '("left", "right")'
@@ -210,10 +211,6 @@ class CameraRecipes(Views):
             "CameraRecipes have no transform, because its images have no names of cameras: give them to a Loader, or "
             "call transform of each of their recipes"
         )
-
-
-def _is_name(given: Any) -> bool:
-    return isinstance(given, str) and bool(given)
 
 
 def _parts(recipe: Recipe) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def compare(
     from bench.output.errors import BenchError
 
     how = source.asked()
-    clips = clip_settings(data, how, **frames.asked())
-    windows = window_settings(data, how, dtype=dtype, **window.asked())
+    clips = clip_settings(data, how, **vars(frames))
+    windows = window_settings(data, how, dtype=dtype, **vars(window))
     if windows and recipe:
         raise BenchError("windows are compared as full pictures: leave --recipe out")
     settings = Settings(

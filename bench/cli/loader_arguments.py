@@ -36,7 +36,7 @@ def loader_arguments(
         BenchError: An argument is not allowed; other errors come from the packages themselves.
     """
     how = source.asked()
-    chosen_clips = clip_settings(data, how, **clips.asked())
+    chosen_clips = clip_settings(data, how, **vars(clips))
     dataset: Dataset = open_at_random(data, **how)
     if chosen_clips is not None:
         dataset = chosen_clips.clips(dataset)

@@ -1,6 +1,6 @@
 """Define arguments and options that several commands share."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,7 +100,7 @@ class ExecutionOptions:
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """Which frames of videos form a clip."""
+    """Which frames of videos form a clip; the names are those of `bench.compare.clips.clip_settings`."""
 
     num_frames: Annotated[
         int | None, typer.Option(help="Videos: frames per clip (default 16).")
@@ -112,14 +112,10 @@ class FrameOptions:
         float | None, typer.Option(help="Videos: frames per second of a clip, instead of a stride.")
     ] = None
 
-    def asked(self) -> dict[str, Any]:
-        """Return every option by name, as `bench.compare.clips.clip_settings` takes them."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """Which frames of a LeRobot dataset form a window, and the order of the windows."""
+    """Which windows of a LeRobot dataset are taken; the names are those of `bench.compare.windows.window_settings`."""
 
     observations: Annotated[
         int | None, typer.Option(help="LeRobot: frames of each camera in a window (default 8).")
@@ -137,10 +133,6 @@ class WindowOptions:
             help="LeRobot: local (the default) takes windows from 64 neighbouring frames at a time, global from all."
         ),
     ] = None
-
-    def asked(self) -> dict[str, Any]:
-        """Return every option by name, as `bench.compare.windows.window_settings` takes them."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

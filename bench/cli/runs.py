@@ -147,7 +147,7 @@ def preview(
     from bench.preview import Shown, image_options, write_clips, write_images
 
     how = source.asked()
-    settings = clip_settings(data, how, **clips.asked())
+    settings = clip_settings(data, how, **vars(clips))
     made = schedule_from(recipe or usual_recipe(settings))
     shown = Shown(count, draws, epoch, engine, engines=engines, seed=seed)
     if settings is not None:

@@ -63,7 +63,7 @@ def tune_and_show(
         found = tuning_of(
             **arguments, source=data, on_progress=lambda text, done: bar(done, 1.0, text), **aim
         )
-    given = {"recipe": described["recipe"], **vars(asked), **clips.asked()}
+    given = {"recipe": described["recipe"], **vars(asked), **vars(clips)}
     show_tuning(found, console, _command(data, given, source.asked(), found.changes))
     rows = [one.to_dict() for one in found.found.tried]
     settings = {**described, **aim}

@@ -1,9 +1,12 @@
 """Check images and videos by decoding them; `readers.prepare.inspect` runs these checks."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.decode.opencv import decode
+from dali_pipes.decode.stored import read_layer
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.seek_points import FINDER
 from dali_pipes.jpeg.status import GOOD, ODD_SCANS, OF_SCANS, UNFINISHED
@@ -24,26 +27,22 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
         data: The encoded bytes.
         size: Height and width that the image's header states.
     """
-    try:
-        decode(data, size)
-    except DecodeError as error:
-        return str(error)
-    return ""
+    return _error_of(decode, data, size)
 
 
 def check_numbers(data: Payload, size: tuple[int, int]) -> str:
     """Decode a picture with one number per pixel and return the error message, or "" if it decodes; see `check_image`."""
-    from dali_pipes.decode.stored import read_numbers
+    return _error_of(read_layer, data, size)
 
+
+def _error_of(
+    decoder: Callable[[Payload, tuple[int, int]], object], data: Payload, size: tuple[int, int]
+) -> str:
     try:
-        decoded = read_numbers(data, 1).shape[:2]
+        decoder(data, size)
     except DecodeError as error:
         return str(error)
-    return (
-        ""
-        if decoded == size
-        else f"it has {decoded[0]}x{decoded[1]} pixels, not {size[0]}x{size[1]}"
-    )
+    return ""
 
 
 def check_damage(data: Payload) -> str:

@@ -65,6 +65,23 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
     return array
 
 
+def read_layer(data: Payload, size: tuple[int, int]) -> NDArray[Any]:
+    """Return the stored values of an image with one number per pixel, upright: [height, width].
+
+    Args:
+        data: The encoded bytes: PNG, TIFF or another format of `decode_stored`.
+        size: Height and width that the image must have.
+
+    Raises:
+        DecodeError: The image does not decode, or has several channels or another size.
+    """
+    layer: NDArray[Any] = read_numbers(data, 1)[..., 0]
+    if layer.shape != size:
+        got = f"{layer.shape[0]}x{layer.shape[1]}"
+        raise DecodeError(f"decodes to {got}, but its dataset says {size[0]}x{size[1]}")
+    return layer
+
+
 def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
     """Return the header and the upright image [height, width, channels], RGB.
 

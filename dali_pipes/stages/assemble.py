@@ -202,8 +202,7 @@ def clip_columns(finished: Finished, rows: NDArray[np.int64], fetcher: Fetcher) 
     if clips is None:
         return {}
     return {
-        # -1 for NO_CAMERA
-        "frames": torch.from_numpy(np.maximum(finished.frames[rows, : clips.num_frames], -1)),
+        "frames": torch.from_numpy(finished.frames[rows, : clips.num_frames]),
         "seconds": torch.from_numpy(finished.seconds[rows, : clips.num_frames]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),

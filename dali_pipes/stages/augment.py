@@ -59,7 +59,7 @@ class Engines:
         if not self._are_canvases:
             return None
         memory = tuple(one.permute(0, 2, 3, 1) for one in images)
-        return Canvases(memory, self.columns, False, kind=self.views[0].kind)
+        return Canvases(memory, self.columns, pinned=False, kind=self.views[0].kind)
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""
@@ -190,7 +190,7 @@ class Augmenter:
             view[start * len(columns) : stop * len(columns)]
             for view, columns in zip(images, engines.columns, strict=True)
         )
-        # Images are smaller, and their recipes hardly ever empty.
+        # Not for images: copying them takes little time, and few of their recipes have no batch stage.
         direct = engines.canvases_in(out) if self.workers.is_video else None
         canvases = direct or self._own_canvases(engines, stop - start)
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)

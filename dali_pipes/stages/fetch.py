@@ -270,7 +270,8 @@ class Fetcher(SampleReader):
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
         order = frame_order(recipe, draws[0], chosen.shape[1])
         frames = np.take_along_axis(chosen, order, axis=1)
-        return frames, clip_seconds(clips, indices, frames)
+        # The times of frames that are not found do not matter: their rows are replaced.
+        return frames, clip_seconds(clips, indices, np.maximum(frames, 0))
 
     def resized(self, fetched: Fetched, sizes: NDArray[np.int64]) -> Fetched:
         """Return samples with corrected image sizes, int64 [n, 2], and parameters drawn for them."""

@@ -35,6 +35,7 @@ from readers.fingerprint import fingerprint_of
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.labels.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
+from readers.storage.unreadable import is_transient
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.info import Segment, cut
 
@@ -278,7 +279,7 @@ class Clips(IndexedDataset):
             return replace(entry, index=clip, key=key)
         info = self.info(video)
         if isinstance(info, VideoError):
-            return BadSample(clip, key, "header", str(info))
+            return BadSample(clip, key, "header", str(info), transient=is_transient(info))
         now, indexed = read_seconds(entry), self._seconds(video)
         if now != indexed:  # the frames were chosen from the index, so the file must match it
             reason = (

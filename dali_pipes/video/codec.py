@@ -76,9 +76,8 @@ def decode_run(
     except (DecodeError, UndecodableError, ImportError, SourceError):
         raise
     except VideoError as error:
-        if is_transient(
-            error
-        ):  # another attempt would fail as well, or hide that the storage fails
+        # Another attempt would fail as well, or hide that the storage fails.
+        if is_transient(error):
             raise DecodeError(str(error)) from error
         raise UndecodableError(str(error)) from error
     except Exception as error:  # any other error of PyAV concerns only this video

@@ -1,36 +1,16 @@
-"""Read distances in metres, with all of their bits, from frames of videos and pictures of a robot's depth cameras."""
+"""Read distances in metres, with all of their bits, from the frames of a robot's depth videos, and scale them."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.decode.stored import read_numbers
 from dali_pipes.errors import DecodeError
 from readers.formats.lerobot.depth import DepthCodes
-from readers.sample import Payload
 from readers.video import VideoInfo
 
 Metres = NDArray[np.float32]
 """[height, width]."""
-
-
-def read_metres(data: Payload, size: tuple[int, int], codes: DepthCodes) -> Metres:
-    """Decode a picture of distances: PNG of 16 bits, TIFF of integers or floats.
-
-    Args:
-        data: The encoded bytes.
-        size: Height and width that meta/info.json states.
-        codes: States the unit.
-
-    Raises:
-        DecodeError: The bytes do not decode, or have several channels or another size.
-    """
-    numbers = read_numbers(data, 1)[..., 0]
-    if numbers.shape != size:
-        got = f"{numbers.shape[0]}x{numbers.shape[1]}"
-        raise DecodeError(f"decodes to {got}, but meta/info.json says {size[0]}x{size[1]}")
-    return codes.from_numbers(numbers)
 
 
 def frame_metres(frame: Any, info: VideoInfo, codes: DepthCodes) -> Metres:

@@ -22,7 +22,7 @@ from readers.video import VideoInfo
 FRAME_CACHE_BYTES = 256 << 20
 """Default size of the cache: 580 frames of 640x480, the windows of 8 frames of 2 cameras for 4 batches of 8."""
 
-# A lock for each group would have to be removed again; with 256 locks, few of the threads that wait do so in vain.
+# A lock for each group would have to be removed again; with 256 locks, few threads wait for a group that they do not need.
 _NUM_LOCKS = 256
 
 # Largest part of the cache that the frames of one row may take from one group; more are rendered one by one as they are decoded, because
@@ -31,7 +31,7 @@ _ROW_SHARE = 4
 
 
 _Group = tuple[int, dict[int, int]]
-"""The packet at which decoding of a group starts, and the frame of each requested packet of the group."""
+"""The packet at which decoding of a group starts, and the index of the frame of each requested packet, by packet."""
 
 
 class _Held(NamedTuple):
@@ -92,11 +92,10 @@ class FrameCache:
 class SharedVideo:
     """The frames that the rows of a step need from one video; any thread may read them.
 
-    A group are the frames whose decoding starts at one keyframe. The first row that needs frames of a group that are not in the
-    cache decodes those of all rows together, and stores them with the frames that are decoded on the way. Only frames are
-    stored that are undamaged if their group is decoded from its own keyframe on. Such a frame is also decoded, to the
-    same pixels, when it is requested alone: then fewer packets can be damaged. So a cached frame never changes the result, nor
-    does it matter whether other rows need damaged frames.
+    A group is the frames whose decoding starts at one keyframe. The first row that needs frames of a group that are not in the
+    cache decodes the frames that all rows need from it, and stores them with those that are decoded on the way. A frame is
+    stored only if it is undamaged when its group is decoded from the keyframe on. Decoded alone, it has the same pixels,
+    because fewer packets are read then. So neither the cache nor damaged frames of other rows change the result.
 
     Args:
         cache: Stores the frames.
@@ -125,20 +124,20 @@ class SharedVideo:
             frames: int64 [n], the frames of a row.
 
         Yields:
-            The index of each frame, its `av.VideoFrame`, and whether it was in the cache, in any order; no frames of a group
-            that cannot be decoded for all rows together, or of which the row needs too many.
+            The index of each frame, its `av.VideoFrame`, and whether it was in the cache, in any order. Frames are left out if
+            their group cannot be decoded for all rows together, or if the row needs too many frames of it.
         """
         waiting = deque(self._known.get(frames.tobytes()) or self._groups(frames))
-        is_patient = 0
+        num_busy = 0  # groups passed over since one was read, because other threads decode them
         while waiting:
             start, group = waiting.popleft()
             lock = self._cache.lock((self._key, start))
             # Groups that other threads decode come last: the thread waits only if it has nothing else to do.
-            if not lock.acquire(blocking=is_patient > len(waiting)):
+            if not lock.acquire(blocking=num_busy > len(waiting)):
                 waiting.append((start, group))
-                is_patient += 1
+                num_busy += 1
                 continue
-            is_patient = 0
+            num_busy = 0
             try:
                 cached = {packet: self._cache.get((self._key, packet)) for packet in group}
                 missing = [packet for packet, picture in cached.items() if picture is None]
@@ -157,10 +156,12 @@ class SharedVideo:
             return {}
         self._tried.add(start)
         every = self._wanted[start] | set(group)
-        if len(every) * frame_bytes > limit:  # those of other rows would push each other out
+        if (
+            len(every) * frame_bytes > limit
+        ):  # frames of other rows would be dropped before they are used
             every = set(group)
         decoded = {}
-        # Then each row decodes its own frames, so that only rows with the bad frame are bad.
+        # After an error each row decodes its own frames, so that only rows with the bad frame are bad.
         with suppress(DecodeError, UndecodableError):
             for packet, picture in decode_group(data, self._info, start, sorted(every)):
                 self._cache.put((self._key, packet), picture)
@@ -169,7 +170,7 @@ class SharedVideo:
         return decoded
 
     def _groups(self, frames: NDArray[np.int64]) -> list[_Group]:
-        """Return the groups of frames."""
+        """Return the groups that hold some frames, int64 [n]."""
         packets = self._info.frame_packets[frames]
         groups: dict[int, dict[int, int]] = defaultdict(dict)
         starts = first_packets(self._info, packets)

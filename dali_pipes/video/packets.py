@@ -23,7 +23,7 @@ class Part(NamedTuple):
         columns: Range of the clip's frames that come from the video.
         video: Index of the video in its dataset.
         info: Metadata of the video.
-        read: Reads the video's frames if each is a picture in a separate file; None for a video file.
+        read: Reads the video's frames if each is a picture of its own; raises for a video file.
         field: The field of the sample that holds the video; "" for the field of the sample's image.
         depth: How its pixels stand for distances; None for pictures.
         source: Name of the file or camera, for errors; "" if the sample's key says enough.

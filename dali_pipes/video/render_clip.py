@@ -4,7 +4,7 @@ Only the part of a frame that the crops show is converted and resized.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
+from dali_pipes.decode.stored import read_layer
 from dali_pipes.errors import DecodeError
 from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.canvas_memory import Canvases
@@ -19,7 +20,7 @@ from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
-from dali_pipes.video.depth import frame_metres, read_metres, scale_nearest
+from dali_pipes.video.depth import frame_metres, scale_nearest
 from dali_pipes.video.frame_cache import SharedVideo
 from dali_pipes.video.packets import Part
 from dali_pipes.video.source import NO_CAMERA, frame_columns
@@ -52,10 +53,10 @@ class ClipRenderer:
         assert fetcher.clips is not None
         self._fetcher, self._clips = fetcher, fetcher.clips
         self._videos: dict[Hashable, SharedVideo] = {}
-        self._step = object()  # not the renderer: the cache outlives it
+        self._step = object()  # not the renderer, which keys in the cache would keep alive
         for row in range(len(fetched)) if rows is None else rows:
             if fetched.data[row] is not None:
-                # Such a row announces nothing; `render` raises the same error again, and replaces the row.
+                # After an error the row announces no frames; `render` meets the same error, and replaces the row.
                 with suppress(DecodeError):
                     for part in self._parts(fetched, row):
                         if part.info.codec != FRAMES_CODEC:
@@ -84,24 +85,26 @@ class ClipRenderer:
             row: Index of the clip's row in `canvases`.
 
         Returns:
-            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row, the maps of its
-            depth cameras.
+            `fetched` or, for a damaged clip, a one-row step that replaces it; and the targets of the row: float32 [D, height,
+            width] of its depth cameras, in the size of the first view's pictures.
         """
         first = self._clips.num_frames
         num_depths = frame_columns(self._clips) - first
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
             # NaN remains where the dataset of the clip lacks a depth camera.
-            depths = np.full((num_depths, *_pair(fetched.sizes[of_row])), np.nan, np.float32)
+            size = _pair(fetched.draws[0].sizes[of_row])
+            depths = np.full((num_depths, *size), np.nan, np.float32)
             try:
                 for part in self._parts(fetched, of_row):
                     decoded = self._decode(fetched, of_row, part, held)
-                    if part.depth is None:
-                        self._render_part(decoded, part, fetched, of_row, canvases, row)
-                    else:
-                        own = depths[part.columns.start - first : part.columns.stop - first]
-                        frames = fetched.frames[of_row, part.columns]
-                        _write_depths(decoded, part, part.depth, frames, own)
+                    with _naming_source(part):
+                        if part.depth is None:
+                            self._render_part(decoded, part, fetched, of_row, canvases, row)
+                        else:
+                            own = depths[part.columns.start - first : part.columns.stop - first]
+                            frames = fetched.frames[of_row, part.columns]
+                            _write_depths(decoded, part, part.depth, frames, own)
                 absent = np.flatnonzero(fetched.frames[of_row] == NO_CAMERA)
                 canvases.blacken(row, fetched.draws, of_row, absent.tolist())
                 if held:
@@ -127,7 +130,7 @@ class ClipRenderer:
         size, views = (part.info.height, part.info.width), canvases.views_with(int(columns[0]))
         stencil = Stencil(*self._fetcher.drawn_for(fetched, of_row, size, views), part.info)
         frames = fetched.frames[of_row, part.columns]
-        for frame, picture in _with_source(pictures, part):
+        for frame, picture in pictures:
             first, *others = columns[frames == frame].tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
             stencil.render(picture, rendered)
@@ -189,7 +192,7 @@ class ClipRenderer:
         return self._videos.setdefault(key, video), data
 
     def _key(self, part: Part, version: Hashable) -> Hashable:
-        """Return the identity of a video; without a version of its file, it is only shared within the step."""
+        """Return the identity of a video; with None as the version of its file, one that is only valid in this step."""
         return part.columns.start, part.video, self._step if version is None else version
 
     def _parts(self, fetched: Fetched, row: int) -> list[Part]:
@@ -212,12 +215,11 @@ def _payload(fetched: Fetched, row: int, part: Part) -> Payload:
     return sample.fields[part.field] if part.field else data
 
 
-def _with_source(
-    pictures: Iterable[tuple[int, Picture]], part: Part
-) -> Iterator[tuple[int, Picture]]:
-    """Yield pictures; name the file in errors, because a sample may have several cameras."""
+@contextmanager
+def _naming_source(part: Part) -> Iterator[None]:
+    """Name the file or camera in errors of the with block, because a sample may have several cameras."""
     try:
-        yield from pictures
+        yield
     except DecodeError as error:
         raise DecodeError(f"{part.source}: {error}" if part.source else str(error)) from error
 
@@ -231,7 +233,7 @@ def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, 
         try:
             size = info.height, info.width
             if part.depth is not None:
-                yield frame, read_metres(content, size, part.depth)
+                yield frame, part.depth.from_numbers(read_layer(content, size))
             else:
                 yield frame, opencv.decode(content, size)
         except DecodeError as error:
@@ -252,7 +254,7 @@ def _write_depths(
         part: The part of the clip.
         codes: The meaning of the luma of videos.
         frames: int64 [T], the frames.
-        out: float32 [T, height, width], in metres, with the size of the clip's pictures; written.
+        out: float32 [T, height, width], in metres, with the size of the first view's pictures; written.
     """
     for frame, picture in pictures:
         is_still = isinstance(picture, np.ndarray)

@@ -15,18 +15,19 @@ from dali_pipes.video.packets import Part
 from gpu_aug.views import CameraRecipes, Views
 from readers import Dataset
 from readers.datasets.dataset import Balanced, Subset
-from readers.datasets.mixture import Mixture
+from readers.datasets.mixture import Mixture, by_dataset
 from readers.datasets.origin import sources_of
-from readers.formats.lerobot.cameras import Camera, Shown
+from readers.formats.lerobot.cameras import Camera
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.episodes import Place
+from readers.formats.lerobot.videos import Shown
 from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
 _Rows = NDArray[np.int64]
 
-NOT_FOUND, NO_CAMERA = -1, -2
-"""Stand for the number of a frame that cannot be found (its sample is bad), and of one whose dataset lacks the camera."""
+NO_CAMERA, NOT_FOUND = -1, -2
+"""Stand for the number of a frame whose dataset lacks the camera, also in batches, and of one that cannot be found: its sample is bad."""
 
 
 class Windows:
@@ -377,12 +378,8 @@ class ComposedClips:
         if isinstance(self._dataset, Subset):
             whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
             yield 0, np.arange(len(whole)), whole
-            return
-        starts = np.array([*accumulate(map(len, self._dataset.datasets), initial=0)])
-        of_row = np.searchsorted(starts, indices, side="right") - 1
-        for part in np.unique(of_row).tolist():
-            rows = np.flatnonzero(of_row == part)
-            yield part, rows, indices[rows] - starts[part]
+        else:
+            yield from by_dataset(self._dataset, indices)
 
 
 def _all_cameras(

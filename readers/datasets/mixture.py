@@ -166,7 +166,7 @@ class Mixture(IndexedDataset):
         """Read samples, with one call for each dataset; see `Dataset.fetch`."""
         own = checked_indices(indices, len(self))
         found: list[Any] = [None] * len(own)
-        for number, rows, inner in self._divide(np.array(own, np.int64)):
+        for number, rows, inner in by_dataset(self, np.array(own, np.int64)):
             fetched = self.datasets[number].fetch(inner)
             for row, sample in zip(rows.tolist(), fetched, strict=True):
                 found[row] = self._renamed(sample, own[row], number)
@@ -180,7 +180,7 @@ class Mixture(IndexedDataset):
     def origin(self, indices: NDArray[np.int64]) -> list[Origin]:
         return [
             part._replace(positions=rows[part.positions])
-            for number, rows, inner in self._divide(indices)
+            for number, rows, inner in by_dataset(self, indices)
             for part in origin_of(self.datasets[number], inner)
         ]
 
@@ -189,7 +189,7 @@ class Mixture(IndexedDataset):
         own = np.array(checked_indices(indices, len(self)), np.int64)
         numbers = np.empty(len(own), np.int64)
         parts, every_row = [], []
-        for number, rows, inner in [*self._divide(own)] or [(0, own, own)]:
+        for number, rows, inner in [*by_dataset(self, own)] or [(0, own, own)]:
             numbers[rows] = number
             every_row.append(rows)
             # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
@@ -244,15 +244,6 @@ class Mixture(IndexedDataset):
     def _is_mixture(self) -> bool:
         return bool(self.weights)
 
-    def _divide(
-        self, indices: NDArray[np.int64]
-    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield, for each dataset that has some of the samples, its number, the rows in `indices`, and the indices in it."""
-        numbers = np.searchsorted(self._starts, indices, side="right") - 1
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            yield number, rows, indices[rows] - self._starts[number]
-
     def _key(self, key: str, number: int) -> str:
         return key if self._names is None else f"{self._names[number]}/{key}"
 
@@ -299,6 +290,16 @@ def mix(
         (0.7, 0.3)
     """
     return Mixture(datasets, weights, length=length, names=names, labels=labels)
+
+
+def by_dataset(
+    mixture: Mixture, indices: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield, for each dataset that has some of the samples, its number, the rows in `indices`, and the indices in it."""
+    numbers = np.searchsorted(mixture._starts, indices, side="right") - 1
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        yield number, rows, indices[rows] - mixture._starts[number]
 
 
 def dataset_numbers(dataset: Dataset, indices: NDArray[np.int64]) -> NDArray[np.int64] | None:

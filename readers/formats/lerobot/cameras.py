@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,12 @@ from readers.formats.lerobot.episodes import Episodes, Place, Places
 from readers.formats.lerobot.frame_batch import NOW, READ_ERRORS, FrameBatch, ReadError
 from readers.formats.lerobot.meta import TIME, Feature
 from readers.formats.lerobot.values import picture_ending
-from readers.formats.lerobot.videos import Videos
+from readers.formats.lerobot.videos import Shown, Videos
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.sample import BadSample, Payload, SourceError
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
-
-
-class Shown(NamedTuple):
-    """The pictures of one camera that belong to a sample.
-
-    Attributes:
-        info: Metadata of the video; if pictures lie in tables, of the episode as a video of the codec `FRAMES_CODEC`.
-        frames: Indices of the pictures in the video or episode, int64 [T].
-    """
-
-    info: VideoInfo
-    frames: NDArray[np.int64]
 
 
 class Camera(ABC):
@@ -145,9 +133,11 @@ class VideoCamera(Camera):
                 found |= dict.fromkeys(stamps_of, error)
                 continue
             for number, one in zip(stamps_of, chosen, strict=True):
+                found[number] = one
                 if isinstance(one, VideoError):
-                    one = VideoError(f"{self.source(batch.places[number])}: {one}")
-                found[number] = one if isinstance(one, VideoError) else Shown(*one)
+                    named = VideoError(f"{self.source(batch.places[number])}: {one}")
+                    named.__cause__ = one  # by which the sample counts as transient
+                    found[number] = named
         return [found[number] for number in range(len(batch.places))]
 
     def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:

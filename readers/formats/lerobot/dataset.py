@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from readers.datasets.dataset import IndexedDataset
 from readers.datasets.inspected import Checks, SampleFacts
 from readers.detect.registry import require
-from readers.formats.lerobot.cameras import Camera, Shown, TableCamera, VideoCamera
+from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
 from readers.formats.lerobot.frame_batch import (
     NOW,
@@ -33,7 +33,7 @@ from readers.formats.lerobot.values import (
     read_all_texts,
     to_npy,
 )
-from readers.formats.lerobot.videos import Videos
+from readers.formats.lerobot.videos import Shown, Videos
 from readers.image.header import Header
 from readers.plural import counted
 from readers.sample import (
@@ -404,14 +404,6 @@ class LeRobotDataset(IndexedDataset):
         """Return a reader of the values of some samples; see `Camera.shown`."""
         return FrameBatch(self._frames, self._places.of(indices))
 
-    def episode(self, number: int) -> Place:
-        """Return the location of the first frame of an episode.
-
-        Args:
-            number: Number of the episode, which must be one of those that are read.
-        """
-        return self._places.first_of(number)
-
     def camera(self, number: int) -> Camera:
         """Return the camera with the given index in `cameras`."""
         return self._cameras[number]
@@ -442,14 +434,11 @@ class LeRobotDataset(IndexedDataset):
                 fields |= {f"{camera.name}.frames": to_npy(shown.frames), field: content}
                 if image_field is None:
                     image_field, size = field, (shown.info.height, shown.info.width)
-        except VideoError as error:
-            reason, is_passing = str(error), is_transient(error)
-            return BadSample(index, place.key, "header", reason, transient=is_passing)
-        except (SourceError, ValueError) as error:
-            return BadSample(index, place.key, "read", str(error), transient=is_transient(error))
-        except OSError as error:
-            reason = f"a file cannot be read: {reason_of(error)}"
-            return BadSample(index, place.key, "read", reason, transient=is_transient(error))
+        except (VideoError, *READ_ERRORS) as error:
+            stage: Literal["header", "read"] = "header" if isinstance(error, VideoError) else "read"
+            is_of_file = isinstance(error, OSError)
+            reason = f"a file cannot be read: {reason_of(error)}" if is_of_file else str(error)
+            return BadSample(index, place.key, stage, reason, transient=is_transient(error))
         return Sample(index, place.key, fields, label, size=size, image_field=image_field)
 
     def _camera(self, name: str, tolerance_s: float, decoded_bytes: int) -> Camera:

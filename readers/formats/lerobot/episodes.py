@@ -269,11 +269,6 @@ class Places:
         columns = (chosen, numbers, self._table_of[at], rows, starts, stops)
         return list(map(Place._make, np.stack(columns, axis=1).tolist()))
 
-    def first_of(self, number: int) -> Place:
-        """Return the location of the first frame of the episode with this number, which must be a selected one."""
-        at = int(np.searchsorted(self._episodes.numbers[self.taken], number))
-        return self.of([int(self._firsts[at])])[0]
-
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episode number of each sample, int64 [n]."""
         at = np.searchsorted(self._firsts, indices, side="right") - 1
@@ -329,9 +324,8 @@ def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[
     missing = sorted({int(n) for n in given} - set(numbers.tolist()))
     if missing:
         raise SourceError(
-            f"the dataset has no episode {missing[0]}: its {counted(len(numbers), 'episode')} {'is' if len(numbers) == 1 else 'are'} "
-            "numbered from "
-            f"{numbers[0]} to {numbers[-1]}"
+            f"the dataset has no episode {missing[0]}: its {counted(len(numbers), 'episode')} "
+            f"{'is' if len(numbers) == 1 else 'are'} numbered from {numbers[0]} to {numbers[-1]}"
         )
     return np.flatnonzero(np.isin(numbers, given))
 

@@ -146,18 +146,13 @@ def root_of(given: PathLike | UrlFolder) -> Root:
 
 
 def fits(folder: Root) -> bool:
-    """Whether meta/info.json of a folder names the version of a LeRobot dataset."""
-    return version_of(folder) is not None
-
-
-def version_of(folder: Root) -> str | None:
-    """Return the version of a LeRobot dataset, such as ``v3.0``; None for other folders."""
+    """Return whether meta/info.json of a folder states the version of a LeRobot dataset, such as ``v3.0``."""
     path = folder / INFO
     # Other programs also have files of this name.
     with OptionalFile(path), suppress(ValueError):
-        version = parse_object(read_head(path, _MOST_BYTES)).get("codebase_version")
-        return version if isinstance(version, str) else None
-    return None
+        stored = parse_object(read_head(path, _MOST_BYTES))
+        return isinstance(stored.get("codebase_version"), str)
+    return False
 
 
 def read_info(root: Root) -> Info:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from readers.formats.parquet.files import File, Footer, Location
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError
 from readers.storage.lru_cache import Recent
+from readers.storage.per_process import PerProcess
 
 _FOOTERS_BYTES = 64 << 20  # limit of cached footers; one takes some 100 kB
 
@@ -172,7 +174,7 @@ class Frames:
         conversions: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = MappingProxyType({}),
     ) -> None:
         self._tables, self._features = tables, {one.name: one for one in features}
-        self._decoded_bytes, self._conversions = decoded_bytes, conversions
+        self._conversions = conversions
         self._groups = [
             (n, group) for n, one in enumerate(tables) for group in range(len(one.rows))
         ]
@@ -180,7 +182,9 @@ class Frames:
         # The first row of each group, and of each table, among the rows of all tables.
         self._starts = np.cumsum([0, *np.concatenate(sizes).tolist()])
         self._bases = np.cumsum([0, *(int(one.rows.sum()) for one in tables)])
-        self._live = _ProcessState(decoded_bytes)
+        # Another thread may hold a lock of the caches when the process is forked.
+        self._state = PerProcess(partial(_ProcessState, decoded_bytes))
+        self._state.get()  # made here, because threads that make it at the same time would get different ones
 
     def locate(
         self, tables: NDArray[np.int64], rows: NDArray[np.int64]
@@ -205,8 +209,8 @@ class Frames:
             SourceError: The values cannot be read.
             OSError: The file was removed or has changed.
         """
-        live = self._process_state()
-        return live.groups.get(number, lambda: self._read(live, *self._groups[number]))
+        state = self._state.get()
+        return state.groups.get(number, lambda: self._read(state, *self._groups[number]))
 
     def whole(self, table: int, name: str) -> NDArray[Any]:
         """Return the stored values of one feature for all rows of a table, without caching them."""
@@ -215,9 +219,9 @@ class Frames:
         parts = [to_array(group.column(feature.column), feature, one.name) for group in groups]
         return np.concatenate(parts) if parts else np.empty(0, feature.dtype or object)
 
-    def _read(self, live: "_ProcessState", table: int, group: int) -> "RowGroup":
+    def _read(self, state: "_ProcessState", table: int, group: int) -> "RowGroup":
         one = self._tables[table]
-        footer = live.footers.get(table, one.footer)
+        footer = state.footers.get(table, one.footer)
         read = one.read(group, [feature.column for feature in self._features.values()], footer)
         arrays = RowGroup()
         for name, feature in self._features.items():
@@ -228,18 +232,11 @@ class Frames:
                 arrays.gaps[name] = gaps
         return arrays
 
-    def _process_state(self) -> "_ProcessState":
-        # Another thread may have held a lock when this process was forked.
-        if self._live.pid != os.getpid():
-            self._live = _ProcessState(self._decoded_bytes)
-        return self._live
-
 
 class _ProcessState:
     """The footers and decoded row groups that one process has cached."""
 
     def __init__(self, decoded_bytes: int) -> None:
-        self.pid = os.getpid()
         self.footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
         self.groups: Recent[RowGroup] = Recent(decoded_bytes)
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,7 @@ from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import WORDS, VideoInfo
 
-_SIZE_THREADS = (
-    32  # remote videos whose sizes are asked for at a time, as an answer takes some 50 ms
-)
+_SIZE_THREADS = 32  # remote videos whose sizes are requested at a time; an answer takes some 50 ms
 _MOST_KNOWN = 64  # videos whose time stamps stay in memory: 8 bytes per frame
 
 
@@ -88,8 +86,20 @@ class VideoFiles(FileDataset):
 
             url = self._root / path.removeprefix(self._prefix)
             self._opened.setdefault(path, find_remote(url))
-        # What reads videos takes it like a payload, and asks for slices.
+        # Readers of videos accept it as a payload, and read slices of it.
         return cast("Payload", BlobPayload(self._opened[path]))
+
+
+class Shown(NamedTuple):
+    """The pictures of one camera that belong to a sample.
+
+    Attributes:
+        info: Metadata of the video; if pictures lie in tables, of the episode as a video of the codec `FRAMES_CODEC`.
+        frames: Indices of the pictures in the video or episode, in the order of presentation, int64 [T].
+    """
+
+    info: VideoInfo
+    frames: NDArray[np.int64]
 
 
 class Videos:
@@ -159,7 +169,7 @@ class Videos:
 
     def frames_at(
         self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
-    ) -> list[tuple[VideoInfo, NDArray[np.int64]] | VideoError]:
+    ) -> list[Shown | VideoError]:
         """Return the frames of a video whose time stamps are nearest to the given times of several samples.
 
         Args:
@@ -168,8 +178,8 @@ class Videos:
             tolerance: Largest allowed difference from the time stamp of a frame, float64 [n, T], in seconds.
 
         Returns:
-            For each sample the video's metadata, and the indices of the frames in the order of presentation, int64 [T]; or
-            an error if the file is no readable video, or no frame lies within the tolerance of one of the sample's times.
+            For each sample its frames; or an error if the file is no readable video, or no frame lies within the tolerance
+            of one of the sample's times.
         """
         known = self._look(video)
         if isinstance(known, VideoError):
@@ -181,9 +191,7 @@ class Videos:
         nearer = seconds - shown[before] < shown[behind] - seconds
         frames = np.where(nearer, before, behind).astype(np.int64)
         off = np.abs(shown[frames] - seconds) - tolerance
-        found: list[tuple[VideoInfo, NDArray[np.int64]] | VideoError] = [
-            (info, one) for one in frames
-        ]
+        found: list[Shown | VideoError] = [Shown(info, one) for one in frames]
         for row in np.flatnonzero(~(off <= 0).all(axis=1)).tolist():  # a time may be NaN
             wrong = int(np.argmax(off[row]))
             reason = _no_frame(float(seconds[row, wrong]), shown, float(tolerance[row, wrong]))
@@ -206,9 +214,6 @@ class Videos:
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return known
-
-    def __reduce__(self) -> tuple[type["Videos"], tuple[VideoFiles, NDArray[np.int64]]]:
-        return Videos, (self.files, self._wanted)
 
 
 def _no_frame(seconds: float, shown: NDArray[np.float64], tolerance: float) -> str:

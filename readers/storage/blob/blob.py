@@ -66,8 +66,6 @@ class BlobPayload:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BlobPayload) and self.blob is other.blob
 
-    __hash__ = None  # type: ignore[assignment]
-
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
         """Return the bytes of several ranges, which are read together; see `Blob.read`."""
         with counted(self._traffic or counting()):

@@ -72,7 +72,7 @@ def missing_bytes(data: Content) -> int:
     elif head[:4] == _EBML:
         end = _end_of_segment(head)
     elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
-        end = _end_of_boxes(data)
+        end = max((box.stop for box in boxes_of(data)), default=0)
     else:
         return 0
     return max(0, end - len(data))
@@ -111,7 +111,3 @@ def _end_of_segment(head: bytes) -> int:
     size = int.from_bytes(head[offset : offset + width], "big") & ((1 << 7 * width) - 1)
     is_unknown = size == (1 << 7 * width) - 1  # in recorded streams
     return 0 if is_unknown else offset + width + size
-
-
-def _end_of_boxes(data: Content) -> int:
-    return max((box.stop for box in boxes_of(data)), default=0)

@@ -1,5 +1,6 @@
 """Clips: which frames they are made of, from any batch, rank, selection and machine."""
 
+import errno
 import io
 import json
 import pickle
@@ -30,7 +31,13 @@ from gpu_aug import Recipe, Resize
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.datasets.mixture import mix
-from readers.video import ClipListDataset, FrameFolderDataset, VideoFolderDataset
+from readers.video import (
+    ClipListDataset,
+    FrameFolderDataset,
+    VideoError,
+    VideoFolderDataset,
+    VideoIndex,
+)
 from readers.video.info import Segment, cut
 from tests.support.loaders import loader_maker
 from tests.support.small import make_small
@@ -769,3 +776,17 @@ class TestInTheLoader:
         np.testing.assert_allclose(batch.seconds[:3], batch.frames[:3] / 25)
         np.testing.assert_allclose(batch.seconds[3], UNEVEN[[0, 6, 12]] / 12800)
         assert (batch.videos, batch.keys) == (list(LENGTHS), [f"{name}#0" for name in LENGTHS])
+
+
+def test_a_video_that_the_storage_withholds_is_transient(
+    videos: VideoFolderDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clips may be good later."""
+    clips = Clips(videos, num_frames=4, stride=1)
+    failed = VideoError("the disk fails")
+    failed.__cause__ = OSError(errno.EIO, "broken")
+    monkeypatch.setattr(VideoIndex, "__getitem__", lambda *_: failed)
+    [bad] = clips.fetch([0])
+
+    assert isinstance(bad, BadSample)
+    assert bad.transient

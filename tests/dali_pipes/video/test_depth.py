@@ -26,7 +26,7 @@ from gpu_aug import (
 )
 from readers import SourceError, mix, open_dataset
 from readers.video import scan_video
-from tests.support.lerobot import DEPTH, TOP, Depth, Robot, picture_feature, write_tables
+from tests.support.lerobot import DEPTH, TOP, WRIST, Depth, Robot, picture_feature, write_tables
 from tests.support.loaders import loader_maker
 
 SIZE = (32, 48)
@@ -291,6 +291,16 @@ def test_selections_and_mixtures(tmp_path: Path) -> None:
     wanted = depths[[*range(14), *range(8, 14)]]
     for index, depth in zip(batch.indices.tolist(), batch[DEPTH], strict=True):
         assert torch.equal(depth, wanted[index])
+
+
+def test_camera_recipes(tmp_path: Path) -> None:
+    """Distances have the size of the first recipe's pictures, also if those of another camera come first in the data."""
+    small = (SIZE[0] // 2, SIZE[1] // 2)
+    made = Robot(sizes={TOP: SIZE, WRIST: small}, depths={DEPTH: Depth(numbers(4095), about=LOG)})
+    dataset = open_dataset(made.write(tmp_path))
+    recipes: Any = {WRIST: Recipe([Resize(small)]), TOP: FULL}
+
+    assert torch.equal(in_order(dataset, recipes), in_order(dataset)[..., 1::2, 1::2])
 
 
 def test_refused(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_a_batch_has_the_cameras_of_all_datasets(roots: dict[str, Path]) -> None
             steps = batch.seconds[row, own] * (10, 30)[number]
             assert torch.allclose(steps, batch.frames[row, own].double(), atol=1e-3)
             assert batch.keys[row].startswith(("arm/", "hand/")[number])
+    assert load(mixture).replay(0, epoch=0).header["frames"] == [0, 0, 0, 0, -1, -1]
 
 
 def test_draws_do_not_depend_on_cameras_that_others_have(roots: dict[str, Path]) -> None:

@@ -21,6 +21,7 @@ from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.lerobot.tables import Table
 from readers.formats.lerobot.videos import Videos
 from readers.prepare import PrepareError, pack
+from readers.video import VideoError, VideoIndex
 from tests.support.damage import overwrite
 from tests.support.lerobot import (
     TOP,
@@ -458,3 +459,18 @@ def test_an_index_that_cannot_be_read_is_transient(
     assert {(one.transient, one.reason) for one in bad} == {
         (True, "a file cannot be read: the disk does not answer")
     }
+
+
+def test_a_video_that_the_storage_withholds_is_transient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its samples may be good later."""
+    dataset = open_dataset(Robot().write(tmp_path))
+    failed = VideoError("the disk fails")
+    failed.__cause__ = OSError(errno.EIO, "broken")
+    monkeypatch.setattr(VideoIndex, "__getitem__", lambda *_: failed)
+    [bad] = dataset.fetch([0])
+
+    assert isinstance(bad, BadSample)
+    assert bad.transient
+    assert bad.reason.endswith("file-000.mp4: the disk fails")
