@@ -23,7 +23,8 @@ def with_robot_fields(
         dataset: The loader's dataset; nothing is changed or refused unless it joins several LeRobot datasets.
 
     Raises:
-        LoaderError: A field that is given by name only has several types or shapes, or some datasets lack it.
+        LoaderError: A field that is given by name only has several types, shapes or formulas of normalization, or some
+            datasets lack it.
     """
     robots = robots_of(dataset)
     if len(robots) < 2 or isinstance(given, str) or not isinstance(given, Iterable):
@@ -45,6 +46,7 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
     types = [(one, _type_of(one, name)) for one in robots]
     kinds = {kind for _, kind in types}
     if len(kinds) == 1:
+        _require_one_formula(name, robots)
         return way
     camera = name.removesuffix("_is_pad")
     of_camera = {kind for one, kind in types if camera in one.cameras}
@@ -58,6 +60,22 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
         f"the field {name!r} is {', '.join(shown)}, and a batch needs one type: leave it out of fields=, give "
         f"delta_timestamps of one length, or declare it: fields={{{name!r}: Field({_arguments(kinds)})}}"
     )
+
+
+def _require_one_formula(name: str, robots: Sequence[LeRobotDataset]) -> None:
+    """Raise if some datasets normalize a field and others do not, or by another formula: its values have no one unit.
+
+    Raises:
+        LoaderError: The formulas differ.
+    """
+    formulas = [one.normalize.get(name, "none") for one in robots]
+    if len({*formulas}) > 1:
+        shown = ", ".join(f"{how} in {one.root}" for how, one in zip(formulas, robots, strict=True))
+        dtype, shape = robots[0].field_types[name]
+        raise LoaderError(
+            f"the field {name!r} is normalized differently, {shown}: open all datasets with the same normalize=, or "
+            f"declare it: fields={{{name!r}: Field(np.ndarray, dtype=torch.{dtype}, shape={shape})}}"
+        )
 
 
 def _type_of(robot: LeRobotDataset, name: str) -> tuple[str, tuple[int, ...]] | None:
