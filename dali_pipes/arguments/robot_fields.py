@@ -20,16 +20,38 @@ def with_robot_fields(
 
     Args:
         given: The argument; fields that have a Field are not changed.
-        dataset: The loader's dataset; nothing is changed or refused unless it joins several LeRobot datasets.
+        dataset: The loader's dataset; nothing is changed unless it joins several LeRobot datasets.
 
     Raises:
-        LoaderError: A field that is given by name only has several types, shapes or formulas of normalization, or some
+        LoaderError: A field is a camera, or the padding of a feature without delta_timestamps. A field that is given by name only has several types, shapes or formulas of normalization, or some
             datasets lack it.
     """
     robots = robots_of(dataset)
-    if len(robots) < 2 or isinstance(given, str) or not isinstance(given, Iterable):
+    if not robots or isinstance(given, str) or not isinstance(given, Iterable):
         return given
-    return {name: _way(name, way, robots) for name, way in ways_of(given).items()}
+    ways = ways_of(given)
+    for name in ways:
+        _require_field(name, robots)
+    return {name: _way(name, way, robots) for name, way in ways.items()}
+
+
+def _require_field(name: str, robots: Sequence[LeRobotDataset]) -> None:
+    """Raise if a field is a camera, or the padding of a feature without delta_timestamps.
+
+    Raises:
+        LoaderError: It is.
+    """
+    if any(name in one.cameras for one in robots):
+        raise LoaderError(
+            f"fields= names {name!r}, which is a camera: leave it out, every batch has pictures in batch.cameras[{name!r}] "
+            f"and distances in batch[{name!r}]"
+        )
+    feature = str(name).removesuffix("_is_pad")
+    if feature != name and not any(_type_of(one, name) for one in robots):
+        raise LoaderError(
+            f"the field {name!r} is missing, because {feature!r} has no offsets: give "
+            f"delta_timestamps={{{feature!r}: [...]}}, or leave it out"
+        )
 
 
 def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
