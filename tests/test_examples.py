@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -166,6 +167,19 @@ def test_a_stopped_policy_goes_on(load_main: Load) -> None:
     assert [len(part) for part in parts] == [2, 3, 2]
     assert parts[0] + parts[1] + parts[2] == whole
     assert len(set(whole)) == 7  # negative control: other batches give other numbers
+
+
+def test_a_policy_sees_no_distances(load_main: Load) -> None:
+    """A depth camera is no picture of its input."""
+    main = load_main("robot_policy", "av")
+    from tests.support.lerobot import DEPTH, Depth, Robot
+
+    depth = Depth(np.zeros((18, 16, 24), np.uint16), {"video.depth_min": 0.0}, codec="ffv1")
+    robot = Robot(lengths=(14, 4), files=((0, 1),), depths={DEPTH: depth})
+    root = robot.write(Path("robot"))
+    (root / "meta/stats.json").write_text(json.dumps({"action": {"std": [1.0, 2.0, 3.0]}}))
+
+    assert len(main([str(root), "--steps", "1"])) == 1
 
 
 @pytest.mark.usefixtures("data")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.filesize import decimal
 from rich.text import Text
@@ -18,6 +19,7 @@ from bench.output.text import (
 )
 from dali_pipes.jpeg.seek_points import FINDER
 from readers import BadSample, Dataset, Sample
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.jpeg_seek_points.store import DatasetSeekPoints
 from readers.labels.label_vector import described, label_shape_of
@@ -128,6 +130,8 @@ def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
         ("format", title_of(found.dataset)),
         ("samples", length),
     )
+    if isinstance(found.dataset, LeRobotDataset):
+        yield from _robot_facts(found.dataset)
     if found.total_bytes is not None:
         yield "size", decimal(found.total_bytes)
     yield "looked at", _looked_at(found)
@@ -149,6 +153,14 @@ def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
         yield from _video_facts(found.videos)
     if found.labels:
         yield "labels", _labels(found)
+
+
+def _robot_facts(robot: LeRobotDataset) -> Iterator[tuple[str, str]]:
+    num_episodes = len(np.unique(robot.episodes_of(np.arange(len(robot)))))
+    yield "episodes", f"{num_episodes:,}, at {robot.info.fps:g} frames per second"
+    for feature in (robot.info.features[name] for name in robot.cameras):
+        kind = "distances" if feature.depth else "pictures"
+        yield "camera", f"{feature.name}: {kind} of {feature.shape[0]}x{feature.shape[1]}"
 
 
 def _looked_at(found: Inspection) -> str:

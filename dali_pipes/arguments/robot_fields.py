@@ -20,15 +20,38 @@ def with_robot_fields(
 
     Args:
         given: The argument; fields that have a Field are not changed.
-        dataset: The loader's dataset; nothing is changed or refused unless it joins several LeRobot datasets.
+        dataset: The loader's dataset; nothing is changed unless it joins several LeRobot datasets.
 
     Raises:
-        LoaderError: A field that is given by name only has several types or shapes, or some datasets lack it.
+        LoaderError: A field is a camera, or the padding of a feature without delta_timestamps. A field that is given by name only has several types, shapes or formulas of normalization, or some
+            datasets lack it.
     """
     robots = robots_of(dataset)
-    if len(robots) < 2 or isinstance(given, str) or not isinstance(given, Iterable):
+    if not robots or isinstance(given, str) or not isinstance(given, Iterable):
         return given
-    return {name: _way(name, way, robots) for name, way in ways_of(given).items()}
+    ways = ways_of(given)
+    for name in ways:
+        _require_field(name, robots)
+    return {name: _way(name, way, robots) for name, way in ways.items()}
+
+
+def _require_field(name: str, robots: Sequence[LeRobotDataset]) -> None:
+    """Raise if a field is a camera, or the padding of a feature without delta_timestamps.
+
+    Raises:
+        LoaderError: It is.
+    """
+    if any(name in one.cameras for one in robots):
+        raise LoaderError(
+            f"fields= names {name!r}, which is a camera: leave it out, every batch has pictures in batch.cameras[{name!r}] "
+            f"and distances in batch[{name!r}]"
+        )
+    feature = str(name).removesuffix("_is_pad")
+    if feature != name and not any(_type_of(one, name) for one in robots):
+        raise LoaderError(
+            f"the field {name!r} is missing, because {feature!r} has no offsets: give "
+            f"delta_timestamps={{{feature!r}: [...]}}, or leave it out"
+        )
 
 
 def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
@@ -45,6 +68,7 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
     types = [(one, _type_of(one, name)) for one in robots]
     kinds = {kind for _, kind in types}
     if len(kinds) == 1:
+        _require_one_formula(name, robots)
         return way
     camera = name.removesuffix("_is_pad")
     of_camera = {kind for one, kind in types if camera in one.cameras}
@@ -58,6 +82,22 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
         f"the field {name!r} is {', '.join(shown)}, and a batch needs one type: leave it out of fields=, give "
         f"delta_timestamps of one length, or declare it: fields={{{name!r}: Field({_arguments(kinds)})}}"
     )
+
+
+def _require_one_formula(name: str, robots: Sequence[LeRobotDataset]) -> None:
+    """Raise if some datasets normalize a field and others do not, or by another formula: its values have no one unit.
+
+    Raises:
+        LoaderError: The formulas differ.
+    """
+    formulas = [one.normalize.get(name, "none") for one in robots]
+    if len({*formulas}) > 1:
+        shown = ", ".join(f"{how} in {one.root}" for how, one in zip(formulas, robots, strict=True))
+        dtype, shape = robots[0].field_types[name]
+        raise LoaderError(
+            f"the field {name!r} is normalized differently, {shown}: open all datasets with the same normalize=, or "
+            f"declare it: fields={{{name!r}: Field(np.ndarray, dtype=torch.{dtype}, shape={shape})}}"
+        )
 
 
 def _type_of(robot: LeRobotDataset, name: str) -> tuple[str, tuple[int, ...]] | None:

@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 
 from dali_pipes.arguments.setup import make_views
 from dali_pipes.decode.threaded import CpuDecoder
@@ -26,6 +27,9 @@ from gpu_aug.compiled.clock import clock
 
 _CPU = torch.device("cpu")
 
+# torch 2.15 pickles tensors of these types, but raises AttributeError when it unpickles them.
+_NOT_UNPICKLED = (torch.uint16, torch.uint32, torch.uint64)
+
 Dumps = Callable[[object], bytes]
 Result = TypeVar("Result")
 
@@ -33,6 +37,22 @@ Result = TypeVar("Result")
 def dumps(value: object) -> bytes:
     """Pickle an object with the newest protocol, which copies large arrays once instead of twice."""
     return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+class _Unsigned:
+    """Becomes a tensor when it is unpickled; for the types that torch does not unpickle."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __reduce__(self) -> tuple[Callable[..., torch.Tensor], tuple[NDArray[Any]]]:
+        return torch.from_numpy, (self.tensor.numpy(),)
+
+
+def _picklable(value: Any) -> Any:
+    """Return the value of a field, wrapped if torch could not unpickle it."""
+    is_unsigned = isinstance(value, torch.Tensor) and value.dtype in _NOT_UNPICKLED
+    return _Unsigned(value) if is_unsigned else value
 
 
 class StepMaker:
@@ -67,7 +87,8 @@ class StepMaker:
         num_draws = (
             len(variants.views[0]) if self._job.canvases else int(variants.mixing is not None)
         )
-        return self._dumps(replace(finished, draws=finished.draws[:num_draws]))
+        values = [tuple(map(_picklable, row)) for row in finished.values]
+        return self._dumps(replace(finished, draws=finished.draws[:num_draws], values=values))
 
     def attempt(self, work: Callable[[], Result]) -> tuple[Result | None, Report]:
         """Call a function that makes one step, and catch its exception.

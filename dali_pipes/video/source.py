@@ -274,6 +274,11 @@ def camera_groups(views: Views, clips: ClipSource | None) -> tuple[tuple[str, ..
             f"the recipes are for the cameras {', '.join(named)}, but the samples have no cameras with names, as those of "
             "LeRobot datasets have; give one Recipe"
         )
+    if depths := [name for name in named if clips and name in clips.depths]:
+        raise LoaderError(
+            f"the recipes are for {', '.join(depths)}, whose distances move with the pictures of the first group: leave "
+            "out their names"
+        )
     if unknown := [name for name in named if name not in cameras]:
         raise LoaderError(
             f"the recipes are for the cameras {', '.join(unknown)}, which the data does not have or cameras= left out; it "

@@ -95,7 +95,7 @@ def move_maps(
 def _refusal(leaf: Operation) -> str:
     """Return why an operation cannot move maps, or "" if it can."""
     if isinstance(leaf, Mixing):
-        return "maps of several images have no mixture"
+        return "maps of several images, such as depth, have no mixture"
     if isinstance(leaf, Spatial) and not moves_targets(leaf):
         return "how it moves them is not known"
     return ""

@@ -1,5 +1,6 @@
 """Detect the format of files by their names, or by their first bytes if the names do not tell."""
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -113,7 +114,12 @@ def _format_of_file(path: str, paths: list[str], options: Options) -> Format:
         is_record = NUMBERED.search(path)
         found = format_by_head(_remote_head(paths[0])) if is_record else format_at(path)
     elif not Path(path).exists():
-        raise SourceError(f"{path} does not exist: give a folder, a list file, shards or a URL")
+        # Such as the repo_id of lerobot and datasets.
+        is_id = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", path) is not None
+        hub = f" (on the Hugging Face Hub: hf://datasets/{path})" * is_id
+        raise SourceError(
+            f"{path} does not exist: give a folder, a list file, shards or a URL{hub}"
+        )
     elif Path(path).is_dir():
         raise SourceError(
             f"{path} is a folder, and a list or a pattern names files: give the one folder that holds "

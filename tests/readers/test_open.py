@@ -148,6 +148,14 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: st
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_of_the_hub_is_no_path() -> None:
+    """Other libraries take the name without the scheme."""
+    with pytest.raises(
+        SourceError, match=r"lerobot/pusht does not exist.*hf://datasets/lerobot/pusht\)"
+    ):
+        open_dataset("lerobot/pusht")
+
+
 def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
     """A part of the data is not taken for the whole; named by a pattern it can be had."""
     write_shard(tmp_path / "shard-000000.tar")

@@ -62,9 +62,10 @@ def _train(example: dict[str, Any], data: Path, batches: Iterable[Any]) -> Any:
     """Return the losses of a training, float64 [steps]."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums of several threads may differ from run to run
-    policy = example["Policy"](example["open_robot"](data))
+    robot = example["open_robot"](data)
+    policy = example["Policy"](robot)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=example["LEARNING_RATE"])
-    scale = example["deviation_of_actions"](data)
+    scale = example["deviation_of_actions"](robot)
     losses = []
     for images, fields in batches:
         loss = example["loss_of"](policy, images, fields, scale)

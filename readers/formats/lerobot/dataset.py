@@ -102,6 +102,7 @@ class LeRobotDataset(IndexedDataset):
         info: Content of meta/info.json.
         cameras: Names of the cameras that are read, those of pictures before those of distances.
         num_frames: Number T of a camera's pictures in a sample, by name of the camera.
+        normalize: Formula of each feature that is normalized, by its name.
 
     Raises:
         SourceError: The dataset is missing, of another version or inconsistent, or has no such split, episode or feature.
@@ -139,10 +140,10 @@ class LeRobotDataset(IndexedDataset):
         known = [*(one.name for one in features), *self.cameras]
         fps, deltas = self.info.fps, delta_timestamps or {}
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
-        modes = modes_of(normalize, self.info.features)
+        self.normalize = modes_of(normalize, self.info.features)
         self._normalizers = {
             name: Normalizer(self.info.features[name], mode, self.stats)
-            for name, mode in modes.items()
+            for name, mode in self.normalize.items()
         }
         self.num_frames = {one: len(self._offsets.get(one, NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
@@ -161,7 +162,7 @@ class LeRobotDataset(IndexedDataset):
             "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
-            "normalize": modes or None,
+            "normalize": self.normalize or None,
             "rename": rename,
             "tolerance_s": tolerance_s,
             "decoded_bytes": decoded_bytes,
@@ -179,8 +180,8 @@ class LeRobotDataset(IndexedDataset):
         episodes = counted(len(self._places.taken), "episode")
         windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
         shown = f", delta_timestamps={windows}" if windows else ""
-        if self._options["normalize"]:
-            shown += f", normalize={self._options['normalize']}"
+        if self.normalize:
+            shown += f", normalize={self.normalize}"
         return (
             f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
             f"{shown})"

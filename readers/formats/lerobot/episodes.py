@@ -316,10 +316,11 @@ def episodes_of_split(
 def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[np.int64]:
     if wanted is None:
         return np.arange(len(numbers))
-    given = list(wanted)
+    given = list(wanted) if isinstance(wanted, Iterable) else []
     if not given or not all(isinstance(n, int | np.integer) and n is not True for n in given):
+        shown = given[:_MOST_SHOWN] if isinstance(wanted, Iterable) else wanted
         raise SourceError(
-            f"episodes must be at least one number of an episode, got {given[:_MOST_SHOWN]!r}"
+            f"episodes must be a list of at least one number of an episode, got {shown!r}"
         )
     missing = sorted({int(n) for n in given} - set(numbers.tolist()))
     if missing:

@@ -120,6 +120,11 @@ def renamed(info: Info, names: Mapping[str, str]) -> Info:
     Raises:
         SourceError: A stored name is unknown or that of a number that this reader needs, or two features would share a name.
     """
+    if not isinstance(names, Mapping):
+        raise SourceError(
+            f"rename must give new names by stored name, got {type(names).__name__}: write "
+            '{"observation.images.hand": "observation.images.wrist"}'
+        )
     fixed = [name for name in names if name not in info.features or name in _FIXED_NAMES]
     features = [
         replace(one, name=names.get(name, name), stored_name=name)

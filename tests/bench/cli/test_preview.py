@@ -1,8 +1,10 @@
 """`gpu-aug preview` of images."""
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -11,7 +13,7 @@ from bench.preview import Shown, _save
 from dali_pipes.preview.page import Cell, Preview, Row
 from gpu_aug import BoxParams, Recipe, Resize
 from tests.support.commands import Run
-from tests.support.lerobot import Robot
+from tests.support.lerobot import DEPTH, TOP, Depth, Robot
 from tests.support.videos import pan, write_video
 
 FLIP = "version: 1\noperations:\n- CenterCrop: 90\n- HorizontalFlip: {p: 1}\n"
@@ -128,3 +130,17 @@ def test_boxes_without_a_format_have_that_of_the_recipe(
 
     assert code == 0, error
     assert out.exists()
+
+
+def test_inspection_names_the_cameras_of_a_robot(run: Run, tmp_path: Path) -> None:
+    """All of them, as `inspect` shows only the sizes of the first; and the episodes that were chosen."""
+    numbers = np.zeros((14, 16, 24), np.uint16)
+    robot = Robot(depths={DEPTH: Depth(numbers, {"video.depth_min": 0.0}, codec="ffv1")}).write(
+        tmp_path / "robot"
+    )
+    code, printed, _ = run("inspect", robot, "--option", "episodes=[0, 2]")
+
+    assert code == 0
+    assert re.search(r"episodes +2, at 10 frames per second", printed)
+    for name, shown in ((TOP, "pictures of 48x64"), (DEPTH, "distances of 16x24")):
+        assert re.search(rf"camera +{name}: {shown}", printed)

@@ -311,6 +311,13 @@ def test_refused(tmp_path: Path) -> None:
         load(open_dataset(root, cameras=DEPTH))
     with pytest.raises(RecipeError, match="MixUp cannot be done with maps"):
         load(open_dataset(root), Recipe([Resize(SIZE), MixUp()]))
+    with pytest.raises(LoaderError, match=f"are for {DEPTH}, whose distances move with"):
+        load(open_dataset(root), {TOP: FULL, DEPTH: FULL})
+    for name in (TOP, DEPTH):
+        with pytest.raises(LoaderError, match=f"fields= names '{name}', which is a camera"):
+            load(open_dataset(root), fields=[name])
+    with pytest.raises(LoaderError, match="'action' has no offsets: give delta_timestamps"):
+        load(open_dataset(root), fields=["action_is_pad"])
     [batch] = load(open_dataset(root, cameras=TOP), batch_size=COUNT)
     assert DEPTH not in batch
 

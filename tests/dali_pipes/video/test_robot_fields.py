@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes import Execution
 from gpu_aug import Recipe, Resize
 from readers import open_dataset
 from tests.support.lerobot import TOP, Robot, change_info
@@ -64,14 +65,21 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("window", [None, [0.1, -0.2, 0.0]], ids=["frames", "windows"])
-def test_columns_are_tensors_of_their_dtype_and_shape(root: Path, window: Any) -> None:
+@pytest.mark.parametrize(
+    ("window", "helper"),
+    [(None, False), ([0.1, -0.2, 0.0], False), ([0.0], True)],
+    ids=["frames", "windows", "of a helper process"],
+)
+def test_columns_are_tensors_of_their_dtype_and_shape(
+    root: Path, window: Any, helper: bool
+) -> None:
     """[B, *shape] or [B, T, *shape] and [B, T] of padding, of every dtype and up to four dimensions."""
     deltas = None if window is None else dict.fromkeys([*NAMES, "note"], window)
     pads = [f"{name}_is_pad" for name in deltas or ()]
-    batches = list(
-        load(open_dataset(root, delta_timestamps=deltas), fields=[*NAMES, *pads, "note"])
-    )
+    dataset = open_dataset(root, delta_timestamps=deltas)
+    execution = Execution(helper_process=helper)
+    with load(dataset, fields=[*NAMES, *pads, "note"], execution=execution) as loader:
+        batches = list(loader)
     offsets = np.rint(np.array(window or [0.0]) * 10).astype(int)
 
     for batch in batches:

@@ -1,5 +1,6 @@
 """Mixtures of LeRobot datasets with different cameras, frame rates, features and tasks."""
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -182,6 +183,28 @@ def test_fields_that_make_no_tensor_are_refused(case: str, roots: dict[str, Path
     parts += [open_dataset(roots[name]) for name in ("hand", "arm")]
     with pytest.raises(LoaderError, match=f"the field '{field}' {says}"):
         load(mix(parts), fields=[field])
+
+
+def test_fields_of_several_units_are_refused(roots: dict[str, Path]) -> None:
+    """A field that one dataset normalizes by another formula than the others; a Field takes it all the same."""
+    modes = [{"action": "mean_std"}, {"action": "mean_std"}, {"action": "min_max"}, None]
+    for name in ("arm", "hand"):
+        stats = {"action": {key: [n] * 3 for n, key in enumerate(("min", "mean", "max", "std"))}}
+        (roots[name] / "meta/stats.json").write_text(json.dumps(stats))
+    first, *others = (
+        opened(roots["arm" if n == 0 else "hand"], normalize=m) for n, m in enumerate(modes)
+    )
+
+    load(mix([first, others[0]]), fields=["action"])
+    for other, how in zip(others[1:], ("min_max", "none"), strict=True):
+        with pytest.raises(
+            LoaderError, match=f"'action' is normalized differently, mean_std in .*arm, {how} in"
+        ):
+            load(mix([first, other]), fields=["action"])
+        load(
+            mix([first, other]),
+            fields={"action": Field(np.ndarray, dtype=torch.float32, shape=(3, 3))},
+        )
 
 
 def test_declared_fields_are_filled_up(roots: dict[str, Path]) -> None:
