@@ -133,6 +133,8 @@ def _advice(value: Any) -> str:
     """Return a sentence with the call that converts an object to a dataset."""
     if isinstance(value, str | os.PathLike):
         return "open it, as in Loader(readers.open_dataset(path), ...)"
+    if hasattr(getattr(value, "dataset", None), "fetch") and hasattr(value, "indices"):
+        return "give subset.dataset.take(subset.indices), or divide the dataset itself by its split, where and take"
     # By module name, so that types of other libraries are recognised without importing them.
     modules = [kind.__module__ for kind in type(value).__mro__]
     for library, advice in _ADVICE.items():

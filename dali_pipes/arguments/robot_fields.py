@@ -35,7 +35,7 @@ def with_robot_fields(
     return {name: _way(name, way, robots) for name, way in ways.items()}
 
 
-def _require_field(name: str, robots: Sequence[LeRobotDataset]) -> None:
+def _require_field(name: Any, robots: Sequence[LeRobotDataset]) -> None:
     """Raise if a field is a camera, or the padding of a feature without delta_timestamps.
 
     Raises:
@@ -46,7 +46,7 @@ def _require_field(name: str, robots: Sequence[LeRobotDataset]) -> None:
             f"fields= names {name!r}, which is a camera: leave it out, every batch has pictures in batch.cameras[{name!r}] "
             f"and distances in batch[{name!r}]"
         )
-    feature = str(name).removesuffix("_is_pad")
+    feature = name.removesuffix("_is_pad") if isinstance(name, str) else name
     if feature != name and not any(_type_of(one, name) for one in robots):
         raise LoaderError(
             f"the field {name!r} is missing, because {feature!r} has no offsets: give "

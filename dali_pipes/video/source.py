@@ -315,7 +315,7 @@ class ComposedClips:
 
     Raises:
         LoaderError: The clips of the datasets differ in length, in the handling of damaged videos, or in the number of
-            pictures of a camera; or only some have cameras.
+            pictures of a camera; or only some have cameras; or a name is a camera of pictures here and of distances there.
     """
 
     def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
@@ -332,6 +332,11 @@ class ComposedClips:
         stops = [columns.stop for columns in self.cameras.values()]
         self.num_frames = max(stops, default=parts[0].num_frames)
         self.depths = _all_cameras(dataset, [part.depths for part in parts], self.num_frames)
+        if both := sorted(self.cameras.keys() & self.depths):
+            raise LoaderError(
+                f"{', '.join(both)} is a camera of pictures in some datasets and of distances in others: give one of them "
+                "another name (rename=...), or leave it out (cameras=...)"
+            )
         columns, places = self.cameras | self.depths, np.arange(frame_columns(self))
         # For each underlying dataset, the places of its frames among those of a clip.
         self._columns = [

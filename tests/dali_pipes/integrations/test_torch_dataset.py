@@ -21,7 +21,7 @@ from dali_pipes import Loader, LoaderError
 from dali_pipes.integrations.hf_datasets import from_huggingface
 from dali_pipes.integrations.torch_dataset import from_torch
 from gpu_aug import Normalize, Recipe, Resize
-from readers import BadSample, Sample
+from readers import BadSample, Sample, from_arrays
 from tests.support.jpegs import encode, picture
 
 RECIPE = Recipe([Resize((16, 16)), Normalize()])
@@ -346,6 +346,10 @@ def test_what_from_torch_refuses(value: Any, message: str) -> None:
         (
             torch.utils.data.DataLoader(Listed([1])),
             r"from_torch\(dataset\).*give the dataset that the DataLoader reads",
+        ),
+        (
+            torch.utils.data.Subset(from_arrays(COLOR[None], [0]), [0]),
+            r"Subset of 1 entries is not a dataset: give subset\.dataset\.take\(subset\.indices\)",
         ),
         (datasets.Dataset.from_dict({"x": [1]}), "from_huggingface"),
         (datasets.DatasetDict(), "from_huggingface.*of one split"),

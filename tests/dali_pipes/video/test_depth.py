@@ -318,6 +318,15 @@ def test_refused(tmp_path: Path) -> None:
             load(open_dataset(root), fields=[name])
     with pytest.raises(LoaderError, match="'action' has no offsets: give delta_timestamps"):
         load(open_dataset(root), fields=["action_is_pad"])
+    with pytest.raises(LoaderError, match=f"{DEPTH} is a camera of pictures in some datasets and"):
+        load(
+            mix(
+                [
+                    open_dataset(root),
+                    open_dataset(root, cameras=DEPTH, rename={TOP: DEPTH, DEPTH: TOP}),
+                ]
+            )
+        )
     [batch] = load(open_dataset(root, cameras=TOP), batch_size=COUNT)
     assert DEPTH not in batch
 
