@@ -25,7 +25,7 @@ from dali_pipes.errors import DecodeError
 from dali_pipes.video import decode as decode_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
-from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.decode import decode_frames, read_frames, read_readable
 from dali_pipes.video.packets import plan_runs
 from dali_pipes.video.render_clip import Stencil
 from gpu_aug import Normalize, Recipe, Resize
@@ -615,3 +615,21 @@ def test_folders_of_frames(tmp_path: Path) -> None:
     assert np.array_equal(got, pixels[[0, 2, 4]])
     assert batch.keys == ["one#0"]
     assert loader.bad_samples[0].reason.startswith("frame 4 of 12: not an image")
+
+
+def test_damage_that_ffmpeg_hides_in_hevc_is_an_error(tmp_path: Path) -> None:
+    """Without an error, the damaged part shows what was in memory: frames of another video."""
+    options = {"x265-params": "log-level=none:crf=4:ctu=16"}
+    path = write_video(tmp_path / "a.mp4", pan(1, (64, 96)), codec="libx265", options=options)
+    data, chance, num_bad = path.read_bytes(), random.Random(0), 0
+    info = scan_video(data)
+    start, size = int(info.packet_offsets[0]), int(info.packet_sizes[0])
+    for _ in range(60):
+        damaged, place = bytearray(data), chance.randrange(start + size // 3, start + size - 4)
+        damaged[place : place + 4] = chance.randbytes(4)
+        try:
+            decode_frames(bytes(damaged), info, np.array([0]))
+        except DecodeError as error:
+            assert "Invalid data" in str(error)  # noqa: PT017 - not all damage is noticed
+            num_bad += 1
+    assert num_bad
