@@ -633,3 +633,23 @@ def test_damage_that_ffmpeg_hides_in_hevc_is_an_error(tmp_path: Path) -> None:
             assert "Invalid data" in str(error)  # noqa: PT017 - not all damage is noticed
             num_bad += 1
     assert num_bad
+
+
+def test_damage_between_two_frames_spoils_neither(tmp_path: Path) -> None:
+    """A packet that a decoder passes over at its keyframe spoils no clip that begins before the keyframe."""
+    options = {"x265-params": "log-level=none:open-gop=1:bframes=2:crf=1:ctu=16"}
+    path = write_video(
+        tmp_path / "a.mp4", pan(24, (64, 96)), codec="libx265", gop=6, options=options
+    )
+    data, info = path.read_bytes(), scan_video(path.read_bytes())
+    key = int(info.keyframes[-1])
+    pts = info.packet_pts.copy()
+    pts[key + 1] = HIDDEN  # as of a damaged packet, which shows no frame
+    start, size = (int(one[key + 1]) for one in (info.packet_offsets, info.packet_sizes))
+    whole = start + size // 6
+    damaged = data[:whole] + bytes(start + size - whole) + data[start + size :]
+    info, before, shown = replace(info, packet_pts=pts), int(pts[key - 1]), int(pts[key + 3])
+    frames = np.searchsorted(info.pts, [before, shown])
+
+    for wanted in ([frames[0]], [frames[1]], frames):
+        assert len(dict(read_frames(damaged, info, np.array(wanted)))) == len(wanted)
