@@ -448,7 +448,7 @@ class LeRobotDataset(IndexedDataset):
         except (SourceError, ValueError) as error:
             return BadSample(index, place.key, "read", str(error), transient=is_transient(error))
         except OSError as error:
-            reason = f"a file cannot be read: {reason_of(error)}"
+            reason = f"{error.filename or 'a file'} cannot be read: {reason_of(error)}"
             return BadSample(index, place.key, "read", reason, transient=is_transient(error))
         return Sample(index, place.key, fields, label, size=size, image_field=image_field)
 
