@@ -230,9 +230,10 @@ def _describe(
     if isinstance(task, WindowTask):
         assert settings.windows is not None
         frames = " + ".join(map(str, task.lengths.values()))
+        sizes = {f"{height}x{width}": None for height, width in task.sizes.values()}
         return {
             "windows": len(np.unique(task.plan)),
-            "batch": f"{task.batch_size} windows of {frames} pictures of {task.size[0]}x{task.size[1]}",
+            "batch": f"{task.batch_size} windows of {frames} pictures of {' and '.join(sizes)}",
             "shuffle": settings.windows.shuffle,
             "delta_timestamps": task.options["delta_timestamps"],
             **alike,

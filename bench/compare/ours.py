@@ -20,7 +20,7 @@ from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
 from dali_pipes.machine.compile_ahead import load_progressive
 from dali_pipes.preview.chosen_batches import Decoder, Engine
-from gpu_aug import EngineError, Recipe, Resize
+from gpu_aug import CameraRecipes, EngineError, Recipe, Resize
 from readers import open_dataset
 
 _NUM_AHEAD = 4  # the loader's prefetch of 2, plus the batches in its stages
@@ -83,9 +83,12 @@ def start_windows(task: WindowTask, *, dtype: str) -> Pipeline:
         dtype: "uint8", or a dtype of floats, which lie in [0, 1].
     """
     dataset: Any = open_dataset(task.root, **task.options)
+    groups: dict[tuple[int, int], list[str]] = {}
+    for camera, size in task.sizes.items():
+        groups.setdefault(size, []).append(camera)
     loader = Loader(
         dataset.take(task.plan),
-        Recipe([Resize(task.size)]),
+        CameraRecipes({tuple(group): Recipe([Resize(size)]) for size, group in groups.items()}),
         batch_size=task.batch_size,
         device=task.device,
         dtype=getattr(torch, dtype),

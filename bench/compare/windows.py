@@ -96,7 +96,7 @@ class WindowTask:
     Attributes:
         root: Path of the dataset.
         options: Keyword arguments of `readers.open_dataset`, with `delta_timestamps`.
-        size: (height, width) of all cameras.
+        sizes: (height, width) by camera.
         lengths: Frames of a window by camera, T.
         plan: int64 [n], the index of the dataset's frame at each position.
         batch_size: Count of windows per batch.
@@ -110,7 +110,7 @@ class WindowTask:
 
     root: str
     options: Mapping[str, Any]
-    size: tuple[int, int]
+    sizes: Mapping[str, tuple[int, int]]
     lengths: Mapping[str, int]
     plan: NDArray[np.int64]
     batch_size: int
@@ -133,7 +133,7 @@ class WindowTask:
             Unable: A camera's pictures have another shape.
         """
         for camera, length in self.lengths.items():
-            shape = (self.batch_size, length, 3, *self.size)
+            shape = (self.batch_size, length, 3, *self.sizes[camera])
             if tuple(batch.pictures[camera].shape) != shape:
                 made = list(batch.pictures[camera].shape)
                 raise Unable(f"made {made} for {camera}, not {list(shape)}")
@@ -219,18 +219,18 @@ def make_window_task(
 
     Raises:
         readers.ReadersError: The dataset cannot be opened.
-        BenchError: Its cameras differ in size, or have no videos, or its second episode begins with a damaged sample.
+        BenchError: A camera has no videos of pictures, or its second episode begins with a damaged sample.
     """
     from readers import BadSample, Order
     from readers.prepare.source import open_at_random
 
     dataset: Any = open_at_random(source, **how)
     features, cameras = dataset.info.features, dataset.cameras
-    sizes = {features[camera].shape[:2] for camera in cameras}
-    if len(sizes) != 1 or any(features[camera].kind != "video" for camera in cameras):
+    known = [features[camera] for camera in cameras]
+    if others := [one.name for one in known if one.kind != "video" or one.depth]:
         raise BenchError(
-            f"{source} must have videos of one size to be compared, got {len(sizes)} sizes of {', '.join(cameras)}: "
-            'choose some with --option "cameras=[...]"'
+            f"{source} must have videos of pictures to be compared, and {', '.join(others)} has none: choose other cameras "
+            '(--option "cameras=[...]")'
         )
     options = {"delta_timestamps": settings.deltas(cameras, dataset.info.fps), **how}
     dataset = open_at_random(source, **options)
@@ -247,7 +247,7 @@ def make_window_task(
     return WindowTask(
         root=str(dataset.root),
         options=options,
-        size=sizes.pop(),
+        sizes={one.name: (one.shape[0], one.shape[1]) for one in known},
         lengths={camera: dataset.num_frames[camera] for camera in cameras},
         plan=np.concatenate(plan),
         pictures=_pictures(dataset, rehearsed),

@@ -34,8 +34,9 @@ _MOST_DECODERS = 4
 
 _THREAD = threading.local()
 
-# Decoders that hide errors by default, and report none for undamaged files. H.264, HEVC and MPEG-4 mark damaged frames.
-_EXPLODING = frozenset({"mjpeg"})
+# Decoders that hide errors by default, and report none for undamaged files. H.264 and MPEG-4 mark damaged frames. HEVC does not,
+# and shows in the damaged part what was in memory, such as frames of another video.
+_EXPLODING = frozenset({"hevc", "mjpeg"})
 
 
 class ClipDeadline(Deadline):

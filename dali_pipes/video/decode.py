@@ -23,8 +23,9 @@ from readers.video import VideoInfo
 DECODE_SECONDS = 30.0
 """Time limit for a clip. It is checked between packets; decoding of a packet is not interrupted."""
 
-BACK = (0, 1, 1 << 40)
-"""How many keyframes earlier each attempt at decoding starts; the last one starts at the beginning of the video."""
+BACK = (0, 0, 1, 1 << 40)
+"""How many keyframes earlier each attempt at decoding starts; the last one starts at the beginning of the video. The second one decodes
+what the first left without the groups before it, whose last packets may be damaged."""
 
 
 def read_frames(

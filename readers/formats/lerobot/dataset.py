@@ -437,8 +437,9 @@ class LeRobotDataset(IndexedDataset):
                     image_field, size = field, (shown.info.height, shown.info.width)
         except (VideoError, *READ_ERRORS) as error:
             stage: Literal["header", "read"] = "header" if isinstance(error, VideoError) else "read"
-            is_of_file = isinstance(error, OSError)
-            reason = f"a file cannot be read: {reason_of(error)}" if is_of_file else str(error)
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"{error.filename or 'a file'} cannot be read: {reason_of(error)}"
             return BadSample(index, place.key, stage, reason, transient=is_transient(error))
         return Sample(index, place.key, fields, label, size=size, image_field=image_field)
 

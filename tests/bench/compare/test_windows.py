@@ -31,6 +31,7 @@ from bench.timing import peak_bytes
 from readers import Sample, open_dataset
 from readers.video import scan_video
 from tests.support.commands import Run
+from tests.support.lerobot import TOP, WRIST, Robot
 
 SIZE = (64, 96)
 
@@ -183,6 +184,23 @@ def test_wrong_windows_are_noticed(
 
     with pytest.raises(Unable, match=words):
         task.rehearse(start)
+
+
+def test_cameras_may_have_several_sizes(tmp_path: Path) -> None:
+    """Each camera keeps its own, with the pictures of FFmpeg."""
+    root = Robot().write(tmp_path)
+    task = make_window_task(
+        str(root),
+        WindowSettings(observations=2, actions=3),
+        0,
+        batch_size=4,
+        device=torch.device("cpu"),
+        num_threads=2,
+    )
+    note = task.rehearse(partial(start_windows, dtype="uint8"))
+
+    assert task.sizes == {TOP: (48, 64), WRIST: (32, 48)}
+    assert "pixels differ by at most" in note
 
 
 # lerobot's own loader.

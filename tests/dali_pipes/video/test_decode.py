@@ -25,7 +25,7 @@ from dali_pipes.errors import DecodeError
 from dali_pipes.video import decode as decode_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
-from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.decode import decode_frames, read_frames, read_readable
 from dali_pipes.video.packets import plan_runs
 from dali_pipes.video.render_clip import Stencil
 from gpu_aug import Normalize, Recipe, Resize
@@ -615,3 +615,41 @@ def test_folders_of_frames(tmp_path: Path) -> None:
     assert np.array_equal(got, pixels[[0, 2, 4]])
     assert batch.keys == ["one#0"]
     assert loader.bad_samples[0].reason.startswith("frame 4 of 12: not an image")
+
+
+def test_damage_that_ffmpeg_hides_in_hevc_is_an_error(tmp_path: Path) -> None:
+    """Without an error, the damaged part shows what was in memory: frames of another video."""
+    options = {"x265-params": "log-level=none:crf=4:ctu=16"}
+    path = write_video(tmp_path / "a.mp4", pan(1, (64, 96)), codec="libx265", options=options)
+    data, chance, num_bad = path.read_bytes(), random.Random(0), 0
+    info = scan_video(data)
+    start, size = int(info.packet_offsets[0]), int(info.packet_sizes[0])
+    for _ in range(60):
+        damaged, place = bytearray(data), chance.randrange(start + size // 3, start + size - 4)
+        damaged[place : place + 4] = chance.randbytes(4)
+        try:
+            decode_frames(bytes(damaged), info, np.array([0]))
+        except DecodeError as error:
+            assert "Invalid data" in str(error)  # noqa: PT017 - not all damage is noticed
+            num_bad += 1
+    assert num_bad
+
+
+def test_damage_between_two_frames_spoils_neither(tmp_path: Path) -> None:
+    """A packet that a decoder passes over at its keyframe spoils no clip that begins before the keyframe."""
+    options = {"x265-params": "log-level=none:open-gop=1:bframes=2:crf=1:ctu=16"}
+    path = write_video(
+        tmp_path / "a.mp4", pan(24, (64, 96)), codec="libx265", gop=6, options=options
+    )
+    data, info = path.read_bytes(), scan_video(path.read_bytes())
+    key = int(info.keyframes[-1])
+    pts = info.packet_pts.copy()
+    pts[key + 1] = HIDDEN  # as of a damaged packet, which shows no frame
+    start, size = (int(one[key + 1]) for one in (info.packet_offsets, info.packet_sizes))
+    whole = start + size // 6
+    damaged = data[:whole] + bytes(start + size - whole) + data[start + size :]
+    info, before, shown = replace(info, packet_pts=pts), int(pts[key - 1]), int(pts[key + 3])
+    frames = np.searchsorted(info.pts, [before, shown])
+
+    for wanted in ([frames[0]], [frames[1]], frames):
+        assert len(dict(read_frames(damaged, info, np.array(wanted)))) == len(wanted)

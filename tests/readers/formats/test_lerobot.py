@@ -442,6 +442,19 @@ def test_a_batch_reads_each_row_group_and_maps_each_video_once(
     assert len(videos) == len(set(videos)) == 4  # two cameras with two videos each
 
 
+def test_a_video_deleted_while_running_is_named(made: Path, tmp_path: Path) -> None:
+    """The samples of that video are bad, and the reason has its path."""
+    copy = Path(shutil.copytree(made, tmp_path / "copy"))
+    dataset = open_dataset(copy)
+    dataset.fetch([0])
+    video = copy / f"videos/{WRIST}/chunk-000/file-001.mp4"
+    video.unlink()
+
+    bad = [one for one in dataset.fetch(range(14)) if isinstance(one, BadSample)]
+    assert [one.index for one in bad] == [*range(8, 14)]
+    assert {one.reason for one in bad} == {f"{video} cannot be read: No such file or directory"}
+
+
 def test_an_index_that_cannot_be_read_is_transient(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

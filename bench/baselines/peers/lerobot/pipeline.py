@@ -82,7 +82,7 @@ def _batches(dataset: Any, task: WindowTask, workers: int) -> Generator[WindowBa
         pictures = {
             camera: batch[camera]
             .to(task.device, non_blocking=True)
-            .reshape(-1, length, 3, *task.size)
+            .reshape(-1, length, 3, *task.sizes[camera])
             for camera, length in task.lengths.items()
         }
         yield WindowBatch(pictures, {name: batch[name] for name in task.values})
