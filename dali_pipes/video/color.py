@@ -74,6 +74,14 @@ def layout_of(pixel_format: str) -> Layout | None:
     return Layout(int(match[3] or 8), _SHIFTS[match[2]], match[1] == "j")
 
 
+def decoded_bytes(info: VideoInfo) -> int:
+    """Return the size in bytes of a decoded frame, without padding; of an unknown pixel format three bytes per pixel."""
+    layout, pixels = layout_of(info.pixel_format), info.height * info.width
+    if layout is None:
+        return 3 * pixels
+    return (pixels + 2 * (pixels >> sum(layout.shifts))) * (2 if layout.depth > 8 else 1)
+
+
 def rgb_matrix(matrix: int) -> NDArray[np.float64]:
     """Return the matrix [3, 3] from luma in [0, 1], and blue and red chroma in [-0.5, 0.5], to RGB.
 

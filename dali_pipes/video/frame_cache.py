@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import UndecodableError
+from dali_pipes.video.color import decoded_bytes
 from dali_pipes.video.decode import decode_group
 from dali_pipes.video.packets import first_packets
 from readers.sample import Payload
@@ -151,14 +152,13 @@ class SharedVideo:
 
     def _decode(self, data: Payload, start: int, group: dict[int, int]) -> dict[int, Any]:
         """Decode and store the frames of a group that rows need; return those of one row, by packet."""
-        frame_bytes, limit = 3 * self._info.height * self._info.width, self._cache.limit_bytes
+        frame_bytes, limit = decoded_bytes(self._info), self._cache.limit_bytes
         if start in self._tried or len(group) * frame_bytes > limit // _ROW_SHARE:
             return {}
         self._tried.add(start)
         every = self._wanted[start] | set(group)
-        if (
-            len(every) * frame_bytes > limit
-        ):  # frames of other rows would be dropped before they are used
+        # Frames of other rows would be dropped before they are used.
+        if len(every) * frame_bytes > limit:
             every = set(group)
         decoded = {}
         # After an error each row decodes its own frames, so that only rows with the bad frame are bad.
