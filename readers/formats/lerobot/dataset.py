@@ -272,10 +272,10 @@ class LeRobotDataset(IndexedDataset):
 
         Args:
             name: Name of a feature that is normalized.
-            values: Normalized values [..., *shape], a torch.Tensor on any device or a NumPy array.
+            values: Normalized values ``[..., *shape]``, a torch.Tensor on any device or a NumPy array.
 
         Returns:
-            float32 [..., *shape], a tensor on the same device or a NumPy array.
+            float32 ``[..., *shape]``, a tensor on the same device or a NumPy array.
 
         Raises:
             SourceError: The feature is not normalized, or the values have another shape.
