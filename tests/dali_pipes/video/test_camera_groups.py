@@ -143,7 +143,10 @@ def test_cameras_keep_sizes_of_their_own(root: Path) -> None:
     [
         {"num_threads": 1, "execution": Execution(prefetch=1)},
         {"execution": Execution(channels_last=False), "dtype": torch.uint8},
-        {"execution": Execution(channels_last=False, helper_process=1)},
+        pytest.param(
+            {"execution": Execution(channels_last=False, helper_process=1)},
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             {"execution": Execution(helper_process=2), "dtype": torch.bfloat16},
             marks=pytest.mark.long,

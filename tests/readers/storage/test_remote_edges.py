@@ -117,13 +117,15 @@ def silent(stack: ExitStack, backlog: int) -> str:
     server = stack.enter_context(socket.socket())
     server.bind(("127.0.0.1", 0))
     server.listen(backlog)
-    # Kernels take a few connections beyond the backlog. The queue is full once three have to wait: on a busy machine one waits by chance.
+    # Kernels take a few connections beyond the backlog. The queue is full once three in a row have to wait: on a busy machine one
+    # waits by chance.
     num_waiting = 3 if backlog else 0
     while num_waiting < 3:
         waiting = stack.enter_context(socket.socket())
         waiting.settimeout(0.2)
         try:
             waiting.connect(server.getsockname())
+            num_waiting = 0
         except TimeoutError:
             num_waiting += 1
     return f"127.0.0.1:{server.getsockname()[1]}"
