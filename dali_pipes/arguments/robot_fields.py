@@ -23,8 +23,8 @@ def with_robot_fields(
         dataset: The loader's dataset; nothing is changed unless it joins several LeRobot datasets.
 
     Raises:
-        LoaderError: A field is a camera, or the padding of a feature without delta_timestamps. A field that is given by name only has several types, shapes or formulas of normalization, or some
-            datasets lack it.
+        LoaderError: A field is a camera, or the padding of a feature without delta_timestamps; or a field that is given
+            by name only has several types, shapes or formulas of normalization, or is missing in some datasets.
     """
     robots = robots_of(dataset)
     if not robots or isinstance(given, str) or not isinstance(given, Iterable):
@@ -36,11 +36,7 @@ def with_robot_fields(
 
 
 def _require_field(name: Any, robots: Sequence[LeRobotDataset]) -> None:
-    """Raise if a field is a camera, or the padding of a feature without delta_timestamps.
-
-    Raises:
-        LoaderError: It is.
-    """
+    """Raise a LoaderError if a field is a camera, or the padding of a feature without delta_timestamps."""
     if any(name in one.cameras for one in robots):
         raise LoaderError(
             f"fields= names {name!r}, which is a camera: leave it out, every batch has pictures in batch.cameras[{name!r}] "
@@ -85,11 +81,7 @@ def _way(name: str, way: Any, robots: Sequence[LeRobotDataset]) -> Any:
 
 
 def _require_one_formula(name: str, robots: Sequence[LeRobotDataset]) -> None:
-    """Raise if some datasets normalize a field and others do not, or by another formula: its values have no one unit.
-
-    Raises:
-        LoaderError: The formulas differ.
-    """
+    """Raise a LoaderError if datasets normalize a field by different formulas, or some do not: its values have no one unit."""
     formulas = [one.normalize.get(name, "none") for one in robots]
     if len({*formulas}) > 1:
         shown = ", ".join(f"{how} in {one.root}" for how, one in zip(formulas, robots, strict=True))

@@ -15,7 +15,15 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Field, Loader, LoaderError
-from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe, Resize
+from gpu_aug import (
+    ColorJitter,
+    GaussianBlur,
+    HorizontalFlip,
+    Normalize,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+)
 from readers import SelectionError, mix, open_dataset
 from readers.datasets.mixture import Mixture
 from readers.formats.lerobot.dataset import LeRobotDataset
@@ -348,3 +356,22 @@ def test_explain_names_the_datasets_without_a_camera(roots: dict[str, Path]) -> 
     text = load(both(roots)).explain()
     assert f"camera {TOP}: frames 0 to 1 of each clip, black for {roots['hand']}" in text
     assert f"camera {WRIST}: frames 2 to 3 of each clip\n" in text
+
+
+def test_a_group_without_its_first_camera_has_the_size_of_the_others(tmp_path: Path) -> None:
+    """Whole pictures are blurred before they are resized, so that their canvases have the camera's own size."""
+    sizes = {TOP: (48, 64), FRONT: (32, 48), WRIST: (32, 48)}
+    lacking = {TOP: (48, 64), WRIST: (32, 48)}
+    roots = [
+        Robot(lengths=(3,), sizes=own, files=((0,),)).write(tmp_path / str(number))
+        for number, own in enumerate((sizes, lacking))
+    ]
+    every, some = map(open_dataset, roots)
+    blurred = Recipe([GaussianBlur((3, 3), (1.0, 1.0)), Resize((16, 24))])
+    recipes = {TOP: SMALL, (FRONT, WRIST): blurred}
+    mixed = load(mix([every, some]), recipes, shuffle="none")
+    alone = load(some, {TOP: SMALL, WRIST: blurred}, shuffle="none")
+    found = torch.cat([batch.cameras[WRIST] for batch in mixed])
+
+    assert blurred.decode_size is None
+    assert torch.equal(found[3:], torch.cat([batch.cameras[WRIST] for batch in alone]))

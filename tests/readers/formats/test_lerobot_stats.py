@@ -267,3 +267,16 @@ def test_annotations_are_json(root: Path) -> None:
     found = [[bytes(one.fields[name]).decode() for name in kinds] for one in entries]
     assert found[0] == ["[]", json.dumps([json.dumps(["left", "2"])])]
     assert json.loads(found[1][0]) == [{"role": "user", "content": "öffne 3"}]
+
+
+def test_renamed_features_have_the_statistics_of_their_stored_names(made: Path) -> None:
+    """meta/stats.json knows only the stored names."""
+    names = {"observation.state": "observation.joints"}
+    plain = open_dataset(made, normalize={"observation.state": "min_max"})
+    renamed = open_dataset(made, rename=names, normalize={"observation.joints": "min_max"})
+    [before], [after] = plain.fetch([4]), renamed.fetch([4])
+
+    assert isinstance(before, Sample)
+    assert isinstance(after, Sample)
+    assert after.fields["observation.joints"] == before.fields["observation.state"]
+    assert renamed.stats.keys() >= {"observation.joints", TOP}
